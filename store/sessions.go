@@ -176,7 +176,7 @@ func searchText(m core.Message) string {
 // Messages returns the whole log of a session in order. Rows with missing text are
 // returned with empty text.
 func (s *Store) Messages(ctx context.Context, session string) ([]core.StoredMessage, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT seq, turn, at, role, note, coalesce(raw, x'') FROM messages WHERE session_id = ? ORDER BY seq`, session)
+	rows, err := s.db.QueryContext(ctx, `SELECT seq, turn, at, role, note, text, coalesce(raw, x'') FROM messages WHERE session_id = ? ORDER BY seq`, session)
 	if err != nil {
 		return nil, fmt.Errorf("read session %s: %w", session, err)
 	}
@@ -185,7 +185,8 @@ func (s *Store) Messages(ctx context.Context, session string) ([]core.StoredMess
 	for rows.Next() {
 		var m core.StoredMessage
 		var at int64
-		if err := rows.Scan(&m.Seq, &m.Turn, &at, &m.Role, &m.Note, (*[]byte)(&m.Raw)); err != nil {
+		var text sql.NullString
+		if err := rows.Scan(&m.Seq, &m.Turn, &at, &m.Role, &m.Note, &text, (*[]byte)(&m.Raw)); err != nil {
 			return nil, fmt.Errorf("read session %s: %w", session, err)
 		}
 		m.At = fromMS(at)
@@ -193,6 +194,9 @@ func (s *Store) Messages(ctx context.Context, session string) ([]core.StoredMess
 			continue // nothing was ever sent
 		}
 		decode(&m.Message)
+		if m.Role == core.RoleUser && text.Valid {
+			m.Content = text.String // the user's own words, without what was put before them
+		}
 		list = append(list, m)
 	}
 	return list, rows.Err()

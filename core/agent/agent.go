@@ -333,7 +333,13 @@ func (t *turn) ask(ctx context.Context) (Answer, core.StopReason, error) {
 		return answer, core.StopContext, core.Errorf(core.KindLimit, "%w", err).Hint("begin a new session, or /compact this one")
 	default:
 		t.out.Text = text.String()
-		return answer, core.StopModel, err
+		switch core.KindOf(err) {
+		case core.KindModel:
+			return answer, core.StopModel, err
+		case core.KindLimit:
+			return answer, core.StopBudget, err
+		}
+		return answer, core.StopInternal, err
 	}
 	t.out.Text = answer.Message.Content
 	if err := t.store(ctx, "", answer.Message); err != nil {

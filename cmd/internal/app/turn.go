@@ -1,0 +1,418 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/mattn/go-runewidth"
+
+	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/agent"
+	"github.com/lingjiyidong/lj/core/llm"
+	"github.com/lingjiyidong/lj/prompts"
+	"github.com/lingjiyidong/lj/store"
+)
+
+// TurnOptions are what a front end asks for. Zero values take the settings.
+type TurnOptions struct {
+	Prompt   string
+	Images   []core.Image
+	Model    string
+	Mode     string
+	Role     string
+	Session  string // id, or the beginning of one
+	Continue bool   // the newest session of this project
+	MaxSteps *int
+	Budget   *int
+	Allow    []string
+	Deny     []string
+	Yolo     bool
+	AddDirs  []string
+	NoMemory bool
+	// Events takes every event but the last, "done", which is the front end's to print.
+	Events func(core.Event)
+	// Ask puts a question to a person. Nil: nobody can be asked.
+	Ask Asker
+	// Steer returns what the user wants a running turn to hear now. Nil: nothing.
+	Steer func() []string
+}
+
+// Asker is a person who can be asked.
+type Asker interface {
+	// Permit asks whether a call may run. Answers: "once", "session", "always", "no".
+	Permit(ctx context.Context, q PermitQuestion) (string, error)
+	// Question puts the model's question; options may be empty.
+	Question(ctx context.Context, question string, options []string) (string, error)
+}
+
+// PermitQuestion is a call that needs a yes.
+type PermitQuestion struct {
+	Tool   string
+	Args   json.RawMessage
+	Reason string
+	Rule   string // what an answer for the session or always would allow
+	Diff   string // what a writing tool would change, "" where there is none
+}
+
+// Result is how a turn ended, in the form of --output json.
+type Result struct {
+	SessionID string             `json:"session_id"`
+	Status    string             `json:"status"`
+	Text      string             `json:"text"`
+	Usage     core.Usage         `json:"usage"`
+	ToolCalls []agent.CallReport `json:"tool_calls"`
+	Denied    []core.Denied      `json:"denied"`
+	Error     *ErrorInfo         `json:"error"`
+
+	Stop core.StopReason `json:"-"`
+	Err  error           `json:"-"`
+}
+
+// ErrorInfo is an error as JSON.
+type ErrorInfo struct {
+	Kind    core.Kind `json:"kind"`
+	Message string    `json:"message"`
+}
+
+// The statuses of a turn.
+const (
+	StatusCompleted   = "completed"
+	StatusFailed      = "failed"
+	StatusDenied      = "denied"
+	StatusLimit       = "limit"
+	StatusInterrupted = "interrupted"
+)
+
+// Conversation is an open session: what later turns of the same process build on.
+type Conversation struct {
+	app      *App
+	Session  core.Session
+	history  []json.RawMessage
+	turn     int
+	resumed  bool
+	repaired []string // names of calls that were interrupted
+	known    map[string]string
+	opt      TurnOptions
+	granted  []string // rules for this session
+	used     core.Usage
+	fresh    bool // not stored yet
+}
+
+// Open finds or begins the conversation that options name. Nothing is stored before its
+// first turn.
+func (a *App) Conversation(ctx context.Context, o TurnOptions) (*Conversation, error) {
+	if _, err := prompts.Role(o.Role); err != nil {
+		return nil, err
+	}
+	st, err := a.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conversation{app: a, opt: o, known: map[string]string{}}
+	switch {
+	case o.Session != "":
+		if c.Session, err = st.Session(ctx, o.Session); err != nil {
+			return nil, err
+		}
+	case o.Continue:
+		list, err := st.Sessions(ctx, store.SessionFilter{Project: a.Project, Kind: "chat", Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			return nil, core.Errorf(core.KindNotFound, "no session of %s to continue", a.Project).Hint("leave --continue out to begin one")
+		}
+		c.Session = list[0]
+	default:
+		return c, c.begin(ctx)
+	}
+	return c, c.load(ctx, st)
+}
+
+func (c *Conversation) begin(ctx context.Context) error {
+	a := c.app
+	_, model, err := a.Client(ctx, c.opt.Model)
+	if err != nil {
+		return err
+	}
+	tools, err := a.declaredTools()
+	if err != nil {
+		return err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	system, version, err := a.systemText(ctx)
+	if err != nil {
+		return err
+	}
+	c.Session = core.Session{
+		ID: id.String(), Project: a.Project, Model: model, Prompt: version,
+		System: system, Tools: tools,
+	}
+	c.fresh = true
+	return nil
+}
+
+// load reads a stored session and repairs its end, once, when its last process died.
+func (c *Conversation) load(ctx context.Context, st *store.Store) error {
+	msgs, err := st.Messages(ctx, c.Session.ID)
+	if err != nil {
+		return err
+	}
+	if fix := agent.Repair(msgs, encoder{}); fix != nil {
+		if err := st.Append(ctx, c.Session.ID, fix...); err != nil {
+			return err
+		}
+		names := map[string]string{}
+		for _, m := range msgs {
+			for _, k := range m.ToolCalls {
+				names[k.ID] = k.Name
+			}
+		}
+		for _, m := range fix {
+			c.repaired = append(c.repaired, names[m.ToolCallID])
+		}
+		msgs = append(msgs, fix...)
+	}
+	for _, m := range msgs {
+		c.history = append(c.history, m.Raw)
+		c.turn = max(c.turn, m.Turn)
+	}
+	if c.known, err = st.Known(ctx, c.Session.ID); err != nil {
+		return err
+	}
+	c.used, c.resumed = c.Session.Usage, true
+	return nil
+}
+
+// Run runs one turn of a conversation that it opens for it.
+func (a *App) Run(ctx context.Context, o TurnOptions) Result {
+	c, err := a.Conversation(ctx, o)
+	if err != nil {
+		return failure("", err)
+	}
+	return c.Turn(ctx, o)
+}
+
+func failure(session string, err error) Result {
+	r := Result{SessionID: session, Status: StatusFailed, ToolCalls: []agent.CallReport{}, Denied: []core.Denied{},
+		Error: &ErrorInfo{core.KindOf(err), err.Error()}, Err: err}
+	if core.KindOf(err) == core.KindInterrupted {
+		r.Status = StatusInterrupted
+	}
+	return r
+}
+
+// Turn runs one turn. Options given here count for this turn; the conversation's own
+// session decides model, system text and tools.
+func (c *Conversation) Turn(ctx context.Context, o TurnOptions) Result {
+	c.opt = o
+	res, err := c.run(ctx, o)
+	if err != nil {
+		return failure(c.Session.ID, err)
+	}
+	return res
+}
+
+func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
+	a := c.app
+	st, err := a.Store(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	client, model, err := a.Client(ctx, firstOf(o.Model, c.Session.Model))
+	if err != nil {
+		return Result{}, err
+	}
+	gate, err := a.newGate(ctx, st, c, o)
+	if err != nil {
+		return Result{}, err
+	}
+	box, err := a.toolbox(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	emit := o.Events
+	if emit == nil {
+		emit = func(core.Event) {}
+	}
+	if c.fresh {
+		c.Session.Title = titleOf(o.Prompt)
+		if err := st.CreateSession(ctx, c.Session); err != nil {
+			return Result{}, err
+		}
+		c.fresh = false
+	}
+	emit(core.Event{Type: core.EventSession, SessionID: c.Session.ID})
+	c.turn++
+	text, err := c.userText(ctx, o, gate.mode)
+	if err != nil {
+		return Result{}, err
+	}
+	user := core.Message{Role: core.RoleUser, Content: o.Prompt, Raw: llm.EncodeUserImages(text, o.Images)}
+	if len(o.Images) == 0 {
+		user.Raw = llm.EncodeUser(text)
+	}
+
+	limit := a.Config.Int("budget_tokens")
+	if o.Budget != nil {
+		limit = *o.Budget
+	}
+	steps := a.Config.Int("max_steps")
+	if o.MaxSteps != nil {
+		steps = *o.MaxSteps
+	}
+	session := &turnSession{app: a, store: st, conv: c, box: box, gate: gate, emit: emit, opt: o}
+	m := &model_{app: a, client: client, model: model, session: c.Session.ID, store: st, emit: emit}
+	ag := agent.New(agent.Config{
+		Model: m, Log: st, Tools: session, Gate: gate, Run: session.run, Encode: encoder{},
+		Events: emit, MaxSteps: steps, Budget: &agent.Budget{Limit: limit}, Steer: o.Steer,
+		Estimate: func(n int) int { return n / 3 }, Now: a.opt.Now,
+	})
+	out := ag.Turn(ctx, agent.Input{
+		Session: c.Session.ID, Turn: c.turn, System: llm.EncodeSystem(c.Session.System),
+		Tools: c.Session.Tools, History: c.history, User: user,
+	})
+	c.history = out.Messages
+	session.finish(ctx)
+	res := resultOf(c.Session.ID, out)
+	if err := st.EndTurn(context.WithoutCancel(ctx), c.Session.ID, out.Stop, out.Usage); err != nil {
+		return res, err
+	}
+	c.used.Add(out.Usage)
+	return res, nil
+}
+
+func firstOf(list ...string) string {
+	for _, s := range list {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func resultOf(id string, out agent.Outcome) Result {
+	r := Result{SessionID: id, Text: out.Text, Usage: out.Usage, ToolCalls: out.Calls, Denied: out.Denied, Stop: out.Stop, Err: out.Err}
+	if r.ToolCalls == nil {
+		r.ToolCalls = []agent.CallReport{}
+	}
+	if r.Denied == nil {
+		r.Denied = []core.Denied{}
+	}
+	if out.Err != nil {
+		r.Error = &ErrorInfo{core.KindOf(out.Err), out.Err.Error()}
+	}
+	switch out.Stop {
+	case core.StopDone:
+		r.Status = StatusCompleted
+	case core.StopSteps, core.StopBudget, core.StopRepeated, core.StopContext:
+		r.Status = StatusLimit
+	case core.StopInterrupted:
+		r.Status = StatusInterrupted
+	default:
+		r.Status = StatusFailed
+	}
+	if len(r.Denied) > 0 {
+		r.Status = StatusDenied
+	}
+	return r
+}
+
+// Exit is the error kind that decides the exit status: of those that apply, the strictest
+// (interrupted, model, denied, refused, failed).
+func (r Result) Exit() core.Kind {
+	k := core.KindOf(r.Err)
+	switch {
+	case k == core.KindInterrupted || k == core.KindModel:
+		return k
+	case len(r.Denied) > 0:
+		return core.KindDenied
+	}
+	return k
+}
+
+// titleOf makes a title from the user's first words.
+func titleOf(prompt string) string {
+	line := strings.Join(strings.Fields(prompt), " ")
+	return runewidth.Truncate(line, 60, "…")
+}
+
+// model_ adapts the client to the loop.
+type model_ struct {
+	app     *App
+	client  *llm.Client
+	model   string
+	session string
+	store   *store.Store
+	emit    func(core.Event)
+	step    string
+}
+
+func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) (agent.Answer, error) {
+	if err := m.app.capped(ctx, m.store, m.session); err != nil {
+		return agent.Answer{}, err
+	}
+	res, err := m.client.Stream(ctx, llm.Request{
+		Model: m.model, Tools: r.Tools, Messages: r.Messages, MaxTokens: m.app.Config.Int("max_tokens"),
+		Temperature: m.app.Config.Float("temperature"), Reasoning: m.app.Config.String("reasoning"), Cause: r.Cause, Step: m.step,
+		OnRetry: func(x llm.Retry) {
+			m.emit(core.Event{Type: core.EventNotice, Text: fmt.Sprintf("%s; attempt %d of %d in %s", x.Reason, x.Attempt, x.Max, x.Wait.Round(100*time.Millisecond))})
+		},
+	}, func(x llm.Delta) {
+		d(agent.Delta{Text: x.Text, Reasoning: x.Reasoning, Tool: x.ToolName, Reset: x.Reset})
+	})
+	if res.Usage.Requests > 0 {
+		if cerr := m.store.AddCost(context.WithoutCancel(ctx), r.Cause, m.model, m.session, res.Usage); cerr != nil && err == nil {
+			err = cerr
+		}
+	}
+	if errors.Is(err, llm.ErrContextLength) {
+		err = fmt.Errorf("%w: %w", agent.ErrTooLong, err)
+	}
+	return agent.Answer{Message: res.Message, Usage: res.Usage, Truncated: res.FinishReason == llm.FinishLength}, err
+}
+
+// capped stops before a request that would go beyond what a session or a day may cost.
+func (a *App) capped(ctx context.Context, st *store.Store, session string) error {
+	for _, c := range []struct {
+		key, what, session, day string
+	}{
+		{"session_tokens", "this session", session, ""},
+		{"daily_tokens", "today", "", a.opt.Now().Format(time.DateOnly)},
+	} {
+		limit := a.Config.Int(c.key)
+		if limit <= 0 {
+			continue
+		}
+		costs, err := st.Costs(ctx, c.session, c.day)
+		if err != nil {
+			return err
+		}
+		used := 0
+		for _, x := range costs {
+			used += x.Total()
+		}
+		if used >= limit {
+			return core.Errorf(core.KindLimit, "%s has used %d tokens, the limit %s is %d", c.what, used, c.key, limit).
+				Hint("raise it with lj config set %s N", c.key)
+		}
+	}
+	return nil
+}
+
+// encoder makes the bytes of messages.
+type encoder struct{}
+
+func (encoder) ToolResult(id, _ string, res core.ToolResult) json.RawMessage {
+	return llm.EncodeToolResult(id, res.Text)
+}
+func (encoder) User(text string) json.RawMessage      { return llm.EncodeUser(text) }
+func (encoder) Assistant(text string) json.RawMessage { return llm.EncodeAssistant(text, nil) }

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/lingjiyidong/lj/cmd/internal/app"
+	"github.com/lingjiyidong/lj/core"
+)
+
+// progress tells a person on the error stream what happens in a turn.
+type progress struct {
+	f    *factory
+	args map[string]string // call id -> short arguments
+}
+
+func newProgress(f *factory) *progress { return &progress{f: f, args: map[string]string{}} }
+
+func (p *progress) line(format string, a ...any) { fmt.Fprintf(p.f.Err, format+"\n", a...) }
+
+func (p *progress) event(e core.Event) {
+	switch e.Type {
+	case core.EventToolStart:
+		p.args[e.ID] = shortArgs(e.Args, 80)
+	case core.EventToolEnd:
+		var ms int64
+		if e.MS != nil {
+			ms = *e.MS
+		}
+		mark := map[string]string{core.CallOK: "✓", core.CallError: "✗", core.CallDenied: "⊘", core.CallCancelled: "–"}[e.Status]
+		p.line("%s %s %s (%d ms)", mark, e.Name, p.args[e.ID], ms)
+		delete(p.args, e.ID)
+	case core.EventNotice:
+		p.line("lj: %s", e.Text)
+	case core.EventMemory:
+		p.line("lj: %s", p.f.p.T("memory %s: %s", e.Action, runewidth.Truncate(oneLine(e.Content), 100, "…")))
+	}
+}
+
+// end says how the turn ended where it did not simply end well.
+func (p *progress) end(r app.Result) {
+	for _, d := range r.Denied {
+		p.line("lj: %s", p.f.p.T("denied: %s %s (rule %s); allow it with --allow RULE, --mode auto or --yolo", d.Tool, shortArgs(d.Args, 80), d.Rule))
+	}
+	if r.Err != nil {
+		printError(p.f.Err, r.Err)
+	}
+	if r.Usage.Unreported > 0 {
+		p.line("lj: %s", p.f.p.T("the server reported no usage for %d of %d requests", r.Usage.Unreported, r.Usage.Requests))
+	}
+}
+
+// shortArgs is a one-line form of a call's arguments, cut by display width.
+func shortArgs(raw json.RawMessage, width int) string {
+	var m map[string]any
+	if json.Unmarshal(raw, &m) != nil {
+		return ""
+	}
+	for _, k := range []string{"command", "path", "pattern", "query", "url", "name", "id"} {
+		if v, ok := m[k].(string); ok {
+			return runewidth.Truncate(strings.Join(strings.Fields(v), " "), width, "…")
+		}
+	}
+	names := make([]string, 0, len(m))
+	for k := range m {
+		names = append(names, k)
+	}
+	sort.Strings(names)
+	var parts []string
+	for _, k := range names {
+		parts = append(parts, fmt.Sprintf("%s=%v", k, m[k]))
+	}
+	return runewidth.Truncate(strings.Join(strings.Fields(strings.Join(parts, " ")), " "), width, "…")
+}

@@ -1,0 +1,198 @@
+// Package cli owns the command line: commands, flags, what is printed where, and exit
+// statuses. It does no work itself: the work is cmd/internal/app's.
+//
+//	os.Exit(cli.Main(ctx, cli.Streams{…}, os.Args[1:]))
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lingjiyidong/lj/cmd/internal/app"
+	"github.com/lingjiyidong/lj/cmd/internal/i18n"
+	"github.com/lingjiyidong/lj/core"
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out      io.Writer
+	Err      io.Writer
+	InTTY    bool // In is a terminal
+	OutTTY   bool
+	ErrTTY   bool
+	Environ  []string
+	Dir      string // working directory
+	Self     string // path of this binary
+	Version  string
+	Commit   string
+	Signal   func() os.Signal // what ended the context, nil for nothing
+	Terminal any
+}
+
+// env looks a variable up.
+func (s Streams) env(name string) string {
+	for i := len(s.Environ) - 1; i >= 0; i-- {
+		if k, v, ok := strings.Cut(s.Environ[i], "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+// factory is what every command is made with.
+type factory struct {
+	Streams
+	p     i18n.Printer
+	json  bool
+	file  string // -c
+	flags map[string]any
+	exit  int // status where no error is returned
+}
+
+// color says whether text on the error stream may have colours.
+func (f *factory) color() bool {
+	return f.ErrTTY && f.env("NO_COLOR") == "" && f.env("TERM") != "dumb"
+}
+
+// warn prints one line for the person.
+func (f *factory) warn(text string) { fmt.Fprintln(f.Err, "lj: "+text) }
+
+// open opens the app in the working directory, or in dir.
+func (f *factory) open(ctx context.Context, dir string) (*app.App, error) {
+	if dir == "" {
+		dir = f.Dir
+	}
+	return app.Open(ctx, app.Options{
+		Environ: f.Environ, Dir: dir, ConfigFile: f.file, Flags: f.flags, Warn: f.warn, Version: f.Version, Self: f.Self,
+	})
+}
+
+// printJSON prints one document.
+func (f *factory) printJSON(v any) error {
+	enc := json.NewEncoder(f.Out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// items wraps a list for printJSON; nil becomes an empty list.
+func items[T any](list []T) any {
+	if list == nil {
+		list = []T{}
+	}
+	return struct {
+		Items []T `json:"items"`
+	}{list}
+}
+
+// usageError marks an error of the command line itself.
+func usageError(cmd *cobra.Command, err error) error {
+	return core.Errorf(core.KindUsage, "%w", err).Hint("%s --help shows the usage", cmd.CommandPath())
+}
+
+// exactArgs is cobra.ExactArgs with an error that names what is missing.
+func exactArgs(names ...string) cobra.PositionalArgs { return rangeArgs(len(names), len(names), names...) }
+
+func rangeArgs(least, most int, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usageError(cmd, fmt.Errorf("%s needs %s", cmd.CommandPath(), strings.Join(names[len(args):least], " and ")))
+		case most >= 0 && len(args) > most:
+			return usageError(cmd, fmt.Errorf("%s takes at most %d arguments, got %q", cmd.CommandPath(), most, args[most]))
+		}
+		return nil
+	}
+}
+
+// Main runs one command line and returns the exit status. It prints the error.
+func Main(ctx context.Context, s Streams, args []string) int {
+	f := &factory{Streams: s, p: i18n.Detect(s.env), flags: map[string]any{}}
+	root := newRoot(f)
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	err := root.ExecuteContext(ctx)
+	status := f.exit
+	if err != nil {
+		var silent *silentError
+		switch {
+		case errors.As(err, &silent):
+			status = silent.status
+		default:
+			printError(s.Err, err)
+			status = exitStatus(core.KindOf(err))
+		}
+	}
+	if status == exitInterrupted && s.Signal != nil {
+		if sig := s.Signal(); sig != nil && sig.String() == "terminated" {
+			return exitTerminated
+		}
+	}
+	return status
+}
+
+// silentError ends a command whose output already said everything.
+type silentError struct{ status int }
+
+func (e *silentError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+func printError(w io.Writer, err error) {
+	fmt.Fprintln(w, "lj: "+oneLine(err.Error()))
+	if next := core.NextOf(err); next != "" {
+		fmt.Fprintln(w, "  "+oneLine(next))
+	}
+}
+
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+}
+
+func newRoot(f *factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "lj",
+		Short:         f.p.T("A coding agent that grows its own tools"),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       f.Version,
+		CompletionOptions: cobra.CompletionOptions{
+			HiddenDefaultCmd: true,
+		},
+	}
+	cmd.SetVersionTemplate("lj {{.Version}}\n")
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError(c, err) })
+	cmd.PersistentFlags().StringVarP(&f.file, "config", "c", "", f.p.T("settings file instead of LJ_HOME/config.yaml"))
+	cmd.PersistentFlags().BoolVar(&f.json, "json", false, f.p.T("print one JSON document"))
+	t := &turnFlags{}
+	t.register(f, cmd)
+	cmd.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, sub := range c.Commands() {
+			if !sub.Hidden {
+				names = append(names, sub.Name())
+			}
+		}
+		e := core.Errorf(core.KindUsage, "unknown command %q", args[0])
+		if n := core.Nearest(args[0], names); n != "" {
+			return e.Hint("did you mean lj %s? a prompt goes behind lj run", n)
+		}
+		return e.Hint(`lj --help lists the commands; a prompt goes behind lj run`)
+	}
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return runRoot(c.Context(), f, t) }
+	cmd.AddCommand(
+		newRun(f), newSessions(f), newModels(f), newTools(f), newConfig(f), newDoctor(f), newVersion(f), newCompletion(f, cmd), newDemo(f),
+	)
+	return cmd
+}
