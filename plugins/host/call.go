@@ -319,11 +319,15 @@ func (t *tool) broke(ctx context.Context, inst *instance, err error, overdue, un
 		return core.ErrorResult(why + "."), nil
 	}
 
+	// The connection may have broken because the process is ending. Its end is known a
+	// moment later.
+	patience := 200 * time.Millisecond
 	switch status.Code(err) {
-	case codes.Unavailable, codes.Canceled, codes.Internal, codes.Unknown:
-		// The connection may have broken because the process is ending. Its end is known a
-		// moment later.
-		wait := time.NewTimer(time.Second)
+	case codes.Unavailable:
+		patience = time.Second
+		fallthrough
+	case codes.Canceled, codes.Internal:
+		wait := time.NewTimer(patience)
 		defer wait.Stop()
 		select {
 		case <-inst.proc.exited:
@@ -336,6 +340,9 @@ func (t *tool) broke(ctx context.Context, inst *instance, err error, overdue, un
 		return core.ErrorResult(fmt.Sprintf("The tool %s ended the call without a result.", name)), nil
 	case status.Code(err) == codes.ResourceExhausted:
 		return core.ErrorResult(fmt.Sprintf("The call of %s was refused for its size: %s (a message may have %s).", name, status.Convert(err).Message(), size(maxMessage))), nil
+	case status.Code(err) == codes.Unknown:
+		// What an ordinary gRPC server makes of an error that its function returns.
+		return core.ErrorResult(cut(status.Convert(err).Message(), p.h.opts.MaxText)), nil
 	case status.Code(err) == codes.Unavailable:
 		// Alive, but not on the line.
 		t.retire(inst, true)

@@ -238,9 +238,11 @@ func (p *Plugin) describe(ctx context.Context, inst *instance) ([]*described, er
 			ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, Destructive: t.Destructive,
 			Permissions: perms, Origin: p.cmd.Origin, Version: cut(version, 64),
 		})
-		if slices.ContainsFunc(list, func(o *described) bool { return o.spec.Name == d.spec.Name }) {
-			d.broken = "its process offers two tools of this name"
-			d.once.Do(func() {})
+		if i := slices.IndexFunc(list, func(o *described) bool { return o.spec.Name == d.spec.Name }); i >= 0 {
+			for _, twin := range []*described{list[i], d} {
+				twin.once.Do(func() {})
+				twin.broken = "its process offers two tools of this name"
+			}
 		}
 		list = append(list, d)
 	}
@@ -571,7 +573,7 @@ func (p *Plugin) start(gen int) (_ *instance, err error) {
 		if proc != nil {
 			out := telling(proc.stderr.String(), 30, 4<<10)
 			if n := strings.TrimSpace(proc.noise.String()); n != "" {
-				out = strings.TrimSpace("on standard output before its handshake: " + cut(n, 2<<10) + "\n" + out)
+				out = strings.TrimSpace("on standard output before its handshake: " + cut(n, 500) + "\n" + out)
 			}
 			e.Output = out
 		}
@@ -706,11 +708,11 @@ func (p *Plugin) start(gen int) (_ *instance, err error) {
 		}
 		return nil, fail(reason, launchErr, nil)
 	}
-	ended := proc.isExited()
+	ended := proc.diedAlone()
 	if !ended && status.Code(err) == codes.Unavailable {
 		select { // the connection broke: the process may just be ending
 		case <-proc.exited:
-			ended = true
+			ended = proc.diedAlone()
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -722,7 +724,7 @@ func (p *Plugin) start(gen int) (_ *instance, err error) {
 			// is mostly the moment before its end.
 			select {
 			case <-proc.exited:
-				ended = true
+				ended = proc.diedAlone()
 			case <-time.After(200 * time.Millisecond):
 			}
 		}

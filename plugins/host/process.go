@@ -47,6 +47,7 @@ type process struct {
 
 	mu     sync.Mutex
 	reaped bool
+	ended  bool // by end
 }
 
 var _ runner.Runner = (*process)(nil)
@@ -202,6 +203,9 @@ func (p *process) isExited() bool {
 // end asks the group to terminate, kills it after a moment, and returns when the process
 // is gone.
 func (p *process) end(patience time.Duration) {
+	p.mu.Lock()
+	p.ended = p.ended || !p.isExited()
+	p.mu.Unlock()
 	if patience > 0 {
 		p.signal(syscall.SIGTERM)
 		t := time.NewTimer(patience)
@@ -214,6 +218,13 @@ func (p *process) end(patience time.Duration) {
 	}
 	p.signal(syscall.SIGKILL)
 	<-p.exited
+}
+
+// diedAlone says whether it is gone and end had no part in it.
+func (p *process) diedAlone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.isExited() && !p.ended
 }
 
 // What follows is runner.Runner.
@@ -235,7 +246,19 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
+// Kill is called when go-plugin gives up. A process that gave no handshake is mostly
+// ending by itself, and how it ends is worth a moment.
 func (p *process) Kill(context.Context) error {
+	select {
+	case <-p.gotHand:
+	default:
+		t := time.NewTimer(200 * time.Millisecond)
+		defer t.Stop()
+		select {
+		case <-p.exited:
+		case <-t.C:
+		}
+	}
 	p.end(0)
 	return nil
 }

@@ -70,6 +70,15 @@ func (d *described) prepare() {
 		d.broken = `its input schema does not say "type": "object"`
 		return
 	}
+	var all any
+	if err := json.Unmarshal(raw, &all); err != nil {
+		d.broken = "its input schema is not valid: " + err.Error()
+		return
+	}
+	if why := unknownType(all, ""); why != "" {
+		d.broken = "its input schema is not valid: " + why
+		return
+	}
 	var s jsonschema.Schema
 	if err := json.Unmarshal(raw, &s); err != nil {
 		d.broken = "its input schema is not valid: " + tidy(err)
@@ -90,6 +99,51 @@ func (d *described) prepare() {
 		d.closed = true
 	}
 	d.props = slices.Sorted(maps.Keys(s.Properties))
+}
+
+// unknownType finds a "type" that JSON Schema does not know, which the library lets pass.
+func unknownType(v any, path string) string {
+	s, ok := v.(map[string]any)
+	if !ok {
+		return ""
+	}
+	types, ok := s["type"].([]any)
+	if !ok && s["type"] != nil {
+		types = []any{s["type"]}
+	}
+	for _, t := range types {
+		switch t {
+		case "object", "array", "string", "integer", "number", "boolean", "null":
+		default:
+			return fmt.Sprintf("%s has the unknown type %v", strings.TrimPrefix(path+" ", "/"), t)
+		}
+	}
+	for k, sub := range s {
+		at := path + "/" + k
+		var inner string
+		switch k {
+		case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties":
+			inner = unknownType(sub, at)
+		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+			m, _ := sub.(map[string]any)
+			for name, e := range m {
+				if inner = unknownType(e, at+"/"+name); inner != "" {
+					break
+				}
+			}
+		case "allOf", "anyOf", "oneOf", "prefixItems":
+			l, _ := sub.([]any)
+			for i, e := range l {
+				if inner = unknownType(e, fmt.Sprintf("%s/%d", at, i)); inner != "" {
+					break
+				}
+			}
+		}
+		if inner != "" {
+			return inner
+		}
+	}
+	return ""
 }
 
 // check says what is wrong with the arguments, nil when nothing is. The tool is sound.
