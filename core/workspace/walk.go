@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -316,7 +317,6 @@ func (k *walker) readIgnore(dir int) []rule {
 	}
 	f := os.NewFile(uintptr(fd), ".gitignore")
 	defer f.Close()
-	buf := make([]byte, 1<<20)
-	n, _ := f.Read(buf)
-	return parseIgnore(buf[:n])
+	b, _ := io.ReadAll(io.LimitReader(f, 1<<20))
+	return parseIgnore(b)
 }
