@@ -38,7 +38,7 @@ func (s *sleeper) sleep(ctx context.Context, d time.Duration) error {
 
 func client(t *testing.T, url string, edit func(*llm.Config)) *llm.Client {
 	t.Helper()
-	cfg := llm.Config{BaseURL: url, APIKey: "sk-test-0123456789", Model: "test-model", Sleep: (&sleeper{}).sleep}
+	cfg := llm.Config{BaseURL: url, APIKey: "tk_test_0123456789", Model: "test-model", Sleep: (&sleeper{}).sleep}
 	if edit != nil {
 		edit(&cfg)
 	}
@@ -420,6 +420,27 @@ func TestHeldOpenAfterFinish(t *testing.T) {
 	}
 }
 
+// The same with a server that goes on sending comments.
+func TestPingsAfterFinish(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"tea\"},\"finish_reason\":\"stop\"}]}\n\n")
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, ": ping\n\n")
+			_ = http.NewResponseController(w).Flush()
+			<-tick.C
+		}
+	}))
+	defer srv.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	res, err := client(t, srv.URL, func(c *llm.Config) { c.IdleTimeout = 100 * time.Millisecond }).Stream(ctx, llm.Request{Messages: hello}, nil)
+	if err != nil || res.Message.Content != "tea" {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
 // 025 and 023: a character is never broken, whatever the server cuts; bytes that are no
 // character are shown.
 func TestCharactersAreWhole(t *testing.T) {
@@ -549,18 +570,19 @@ func TestTransientAndOther(t *testing.T) {
 	}{
 		{llmtest.Turn{Status: 500}, 5, "failed (500", "try again"},
 		{llmtest.Turn{Status: 529, Body: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`}, 5, "Overloaded", "try again"},
-		{llmtest.Turn{CutAfter: -1}, 5, "connection", "check"},
-		{llmtest.Turn{Status: 401, Body: `{"error":{"message":"Incorrect API key provided: sk-test-0123456789. See <url>"}}`}, 1, "refused the key", "MY_KEY"},
+		{llmtest.Turn{CutAfter: -1}, 5, "connection to 127.0.0.1", "check"},
+		{llmtest.Turn{Status: 401, Body: `{"error":{"message":"Incorrect API key provided: tk_test_0123456789. See <url>"}}`}, 1, "refused the key", "MY_KEY"},
 		{llmtest.Turn{Status: 403}, 1, "refused access", "MY_KEY"},
 		{llmtest.Turn{Status: 404, Body: `{"error":{"message":"The model 'x' does not exist","code":"model_not_found"}}`}, 1, `does not know the model "test-model"`, "lj models"},
 		{llmtest.Turn{Status: 404, Body: `<html>not found</html>`}, 1, "no chat completions", "/v1"},
 		{llmtest.Turn{Status: 400, Body: `{"error":{"message":"bad {\"x\":1}"}}`}, 1, "refused the request", "settings"},
+		{llmtest.Turn{Status: 400, Body: `{"error":{"message":"[1210] wrong parameter"}}`}, 1, "[1210] wrong parameter", "settings"},
 		{llmtest.Turn{Status: 429, Body: `{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}`}, 1, "no credit", "top up"},
 		{llmtest.Turn{Status: 302, Headers: map[string]string{"Location": "http://other.test/v1/x"}, Body: "x"}, 1, "redirect", "base_url"},
 		{llmtest.Turn{Body: "<html>login</html>"}, 1, "web page", "base_url"},
 		{llmtest.Turn{Body: `{"error":{"message":"no","code":401}}`}, 1, "refused the key", "MY_KEY"},
 		{llmtest.Turn{RawSSE: []string{`data: {"error":{"message":"Provider returned error","code":502}}`}}, 5, "failed (502", "try again"},
-		{llmtest.Turn{RawSSE: []string{"event: error\ndata: {\"message\":\"overloaded\"}"}}, 5, "overloaded", ""},
+		{llmtest.Turn{RawSSE: []string{"event: error\ndata: {\"message\":\"overloaded\"}"}}, 5, "broke the answer off (error: overloaded)", "try again"},
 		{llmtest.Turn{RawSSE: []string{`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"error"}]}`, "data: [DONE]"}}, 5, "with an error", ""},
 		{llmtest.Turn{RawSSE: []string{`data: [DONE]`}}, 5, "empty answer", "base_url"},
 		{llmtest.Turn{RawSSE: []string{`data: {"choices":[{"delta":{"content":"x"}`, ""}}, 5, "broken", ""},
@@ -577,7 +599,7 @@ func TestTransientAndOther(t *testing.T) {
 			if !strings.Contains(text, tc.says) || !strings.Contains(core.NextOf(err), tc.next) {
 				t.Errorf("%s | next: %s", err, core.NextOf(err))
 			}
-			if strings.ContainsAny(text, "{}\n") || strings.Contains(text, "0123456789") {
+			if strings.ContainsAny(text, "{}\n") || strings.Contains(text, "Post") || strings.Contains(text, "0123456789") {
 				t.Errorf("raw JSON, line breaks or the key in %q", text)
 			}
 			if n := len(s.Requests()); n != tc.requests {
@@ -725,7 +747,7 @@ func TestRequestsAreBytePrefixes(t *testing.T) {
 }
 
 func TestOneConnectionForALoop(t *testing.T) {
-	s := llmtest.ForTest(t, llmtest.Turn{Text: "ok", Times: 20})
+	s := llmtest.ForTest(t, llmtest.Turn{Text: "ok", Times: 20, WriteSize: 1 << 20}) // the end of the body comes by itself
 	c := client(t, s.URL(), nil)
 	for range 20 {
 		stream(t, c, hello)
@@ -760,7 +782,7 @@ func TestTraceHeaders(t *testing.T) {
 		if got := h.Get("X-LJ-Cause") == "step" && h.Get("X-LJ-Step") == "s%201%20%E8%8C%B6"; got != tc.want {
 			t.Errorf("%s, %v: %v", tc.url, tc.trace, h)
 		}
-		if h.Get("Authorization") != "Bearer sk-test-0123456789" || h.Get("User-Agent") != "lj" {
+		if h.Get("Authorization") != "Bearer tk_test_0123456789" || h.Get("User-Agent") != "lj" {
 			t.Errorf("headers %v", h)
 		}
 	}
@@ -824,7 +846,7 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	s := start(t, llmtest.Options{Key: "sk-test-0123456789", Models: []string{"b", "a"}})
+	s := start(t, llmtest.Options{Key: "tk_test_0123456789", Models: []string{"b", "a"}})
 	list, err := client(t, s.URL(), nil).Models(t.Context())
 	if err != nil || len(list) != 2 || list[0].ID != "b" {
 		t.Errorf("%v, %v", list, err)

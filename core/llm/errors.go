@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/lingjiyidong/lj/core"
 )
@@ -157,13 +158,19 @@ func listMessage(v json.RawMessage) string {
 // sentence makes a server's text fit for one line: no line breaks, no JSON, not long.
 func sentence(s string) string {
 	s = strings.Join(strings.Fields(oneLine(s)), " ")
-	if i := strings.IndexAny(s, "{["); i >= 0 && (i == 0 || strings.Contains(s[i:], `":`) || strings.Contains(s[i:], `':`)) {
-		s = strings.TrimRight(s[:i], " :-")
+	if at := jsonShape().FindStringIndex(s); at != nil {
+		s = strings.TrimRight(s[:at[0]], " :-{[")
 	}
-	return clip(keyShape.ReplaceAllString(s, "$1***"), 300)
+	return clip(keyShape().ReplaceAllString(s, "$1***"), 300)
 }
 
-var keyShape = regexp.MustCompile(`\b(sk-|gsk_|xai-|AIza|Bearer )[A-Za-z0-9_\-.*]{6,}`)
+// jsonShape is where JSON or a printed dictionary begins.
+var jsonShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{|[{[] ?["'{[]`) })
+
+// keyShape is what keys look like, also half masked ones.
+var keyShape = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(sk-|gsk_|xai-|AIza|Bearer )[A-Za-z0-9_\-.*]{6,}`)
+})
 
 // has says whether the error's texts contain one of the words, in any case.
 func (e *APIError) has(words ...string) bool {
@@ -190,12 +197,12 @@ func (e *APIError) tooLong() bool {
 		"maximum prompt length", "token limit exceeded", "上下文长度", "超过模型最大长度", "输入长度")
 }
 
-var figures = regexp.MustCompile(`\d[\d,]*`)
+var figures = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d[\d,]*`) })
 
 func (e *APIError) contextError() *ContextError {
 	c := &ContextError{}
 	var n []int
-	for _, f := range figures.FindAllString(e.Message, 6) {
+	for _, f := range figures().FindAllString(e.Message, 6) {
 		if v, err := strconv.Atoi(strings.ReplaceAll(f, ",", "")); err == nil && v >= 256 {
 			n = append(n, v)
 		}
@@ -255,6 +262,8 @@ func (c *Client) explain(e *APIError, model string) error {
 		return core.Errorf(core.KindModel, "%s answers with a redirect, which is not followed (%w)", host, e).Hint("set base_url to the server's final address")
 	case e.has("does not support tools", "tools is not supported", "tool use is not supported"):
 		return core.Errorf(core.KindModel, "model %q on %s cannot use tools (%w)", model, host, e).Hint("choose another model; `lj models` lists what the server offers")
+	case e.Status == 0:
+		return core.Errorf(core.KindModel, "%s broke the answer off (%w)", host, e).Hint("try again later, or use another model")
 	case e.Status >= 500:
 		return core.Errorf(core.KindModel, "%s failed (%w)", host, e).Hint("the fault is on the server's side; try again later")
 	}

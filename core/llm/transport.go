@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// errRedirect ends a redirect that would take the conversation and the key elsewhere.
-var errRedirect = errors.New("redirect to another server")
-
 // newTransport is a transport for model servers: the proxies of the environment, but
 // never for this machine; kept connections, so that the requests of a tool loop share
 // one; dead HTTP/2 connections noticed by pings.
@@ -30,6 +27,7 @@ func newTransport(connect time.Duration) *http.Transport {
 		ForceAttemptHTTP2:     true, // over TLS only
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 		TLSHandshakeTimeout:   connect,
+		DisableCompression:    true, // compressors hold back pieces of a stream
 		MaxIdleConns:          16,
 		MaxIdleConnsPerHost:   8,
 		IdleConnTimeout:       90 * time.Second,
