@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/viper"
 	"github.com/subosito/gotenv"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/lingjiyidong/lj/core"
 )

@@ -49,8 +49,12 @@ func serve(class string) int {
 			opt.Timeout = d
 		}
 		os.Unsetenv("LJ_PLUGIN_BASH_TIMEOUT")
-		tools, stop := builtin.Bash(opt)
-		sdk.OnExit(stop)
+		tools := builtin.Bash(opt)
+		for _, t := range tools {
+			if t.Close != nil {
+				sdk.OnExit(func() { _ = t.Close() })
+			}
+		}
 		sdk.ServeTools(adapt(tools)...)
 	default:
 		fmt.Fprintf(os.Stderr, "lj: no built-in tools of class %q\n", class)

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,15 +11,16 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/agent"
 	"github.com/lingjiyidong/lj/core/llm"
+	"github.com/lingjiyidong/lj/core/secret"
 	"github.com/lingjiyidong/lj/core/workspace"
 	"github.com/lingjiyidong/lj/plugins/builtin"
 	"github.com/lingjiyidong/lj/plugins/host"
+	"github.com/lingjiyidong/lj/plugins/registry"
 )
 
 // declared are the tools that every request lists, in this order. The rest is found with
@@ -33,8 +36,8 @@ type toolbox struct {
 	app  *App
 	host *host.Host
 
-	mu    sync.RWMutex
-	tools map[string]core.Tool
+	reg   *registry.Registry
+	masks *secret.Masker
 }
 
 // toolbox makes the tools on first use. No process starts before a tool is called.
@@ -48,14 +51,17 @@ func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &toolbox{app: a, host: h, tools: map[string]core.Tool{}}
+	b := &toolbox{app: a, host: h, reg: registry.New(), masks: a.masker()}
 	for _, t := range a.sessionTools() {
-		b.tools[t.Spec().Name] = t
+		if err := b.reg.Add(t); err != nil {
+			return nil, err
+		}
 	}
-	b.addBuiltin(classFiles, builtin.Files())
-	bash, stop := builtin.Bash(builtin.BashOptions{})
-	stop() // only the specs are needed in this process
-	b.addBuiltin(classBash, bash)
+	for class, list := range map[string][]builtin.Tool{classFiles: builtin.Files(), classBash: builtin.Bash(builtin.BashOptions{})} {
+		if err := b.addBuiltin(class, list); err != nil {
+			return nil, err
+		}
+	}
 	a.tools = b
 	return b, nil
 }
@@ -67,7 +73,7 @@ func (w warnWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (b *toolbox) addBuiltin(class string, list []builtin.Tool) {
+func (b *toolbox) addBuiltin(class string, list []builtin.Tool) error {
 	specs := make([]core.ToolSpec, len(list))
 	for i, t := range list {
 		specs[i] = t.Spec
@@ -78,8 +84,11 @@ func (b *toolbox) addBuiltin(class string, list []builtin.Tool) {
 		Env: b.app.toolEnv(class), Dir: b.app.Project, Origin: core.OriginBuiltin, Trusted: true, Specs: specs,
 	})
 	for _, s := range specs {
-		b.tools[s.Name] = p.Tool(s.Name)
+		if err := b.reg.Add(p.Tool(s.Name)); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // toolEnv is the environment of a built-in tool process: the user's, without what is lj's
@@ -124,23 +133,9 @@ func (b *toolbox) close() error {
 	return b.host.Close(ctx)
 }
 
-func (b *toolbox) get(name string) (core.Tool, bool) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	t, ok := b.tools[name]
-	return t, ok
-}
+func (b *toolbox) get(name string) (core.Tool, bool) { return b.reg.Get(name) }
 
-func (b *toolbox) names() []string {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	out := make([]string, 0, len(b.tools))
-	for n := range b.tools {
-		out = append(out, n)
-	}
-	sort.Strings(out)
-	return out
-}
+func (b *toolbox) names() []string { return b.reg.Names() }
 
 // declaredTools is the tool list of a new session, as it is sent.
 func (a *App) declaredTools() (json.RawMessage, error) {
@@ -157,118 +152,130 @@ func (a *App) declaredTools() (json.RawMessage, error) {
 	return llm.EncodeTools(specs)
 }
 
-// find ranks the tools that are not declared by the words of a query.
+// find lists the tools that are not declared and match the words of a query, best first.
 func (b *toolbox) find(query string) string {
 	listed := map[string]bool{}
 	for _, n := range declared {
 		listed[n] = true
 	}
-	type hit struct {
-		spec  core.ToolSpec
-		score int
-	}
-	var hits []hit
-	words := grams(query)
-	for _, n := range b.names() {
-		if listed[n] {
-			continue
-		}
-		t, ok := b.get(n)
-		if !ok {
-			continue
-		}
-		s := t.Spec()
-		have := grams(strings.ReplaceAll(s.Name, "_", " ") + " " + s.Description)
-		score := 0
-		for w := range words {
-			if have[w] {
-				score += 2
-			} else if len(w) > 3 {
-				for h := range have {
-					if strings.HasPrefix(h, w) || strings.HasPrefix(w, h) && len(h) > 3 {
-						score++
-						break
-					}
-				}
-			}
-		}
-		if strings.EqualFold(s.Name, strings.TrimSpace(query)) {
-			score += 100
-		}
-		hits = append(hits, hit{s, score})
-	}
-	sort.SliceStable(hits, func(i, j int) bool { return hits[i].score > hits[j].score })
 	var out strings.Builder
 	n := 0
-	for _, h := range hits {
-		if n == 8 || h.score == 0 && n > 0 {
+	for _, s := range b.reg.Find(query, 0) {
+		if listed[s.Name] {
+			continue
+		}
+		if n++; n > 8 {
 			break
 		}
-		if h.score == 0 {
-			break
-		}
-		n++
-		fmt.Fprintf(&out, "%s: %s\n  arguments: %s\n", h.spec.Name, h.spec.Description, h.spec.Schema)
+		fmt.Fprintf(&out, "%s: %s\n  arguments: %s\n", s.Name, s.Description, s.Schema)
 	}
 	if n == 0 {
-		out.WriteString("no tool matches; all that are not listed: ")
-		var names []string
-		for _, h := range hits {
-			names = append(names, h.spec.Name)
+		out.WriteString("no tool matches; all that are not listed:")
+		for _, name := range b.names() {
+			if !listed[name] {
+				out.WriteString(" " + name)
+			}
 		}
-		out.WriteString(strings.Join(names, " "))
 	}
 	return strings.TrimRight(out.String(), "\n")
 }
 
-// grams cuts text into words and, for scripts without blanks, pairs of characters.
-func grams(s string) map[string]bool {
-	out := map[string]bool{}
-	var word, wide []rune
-	flush := func() {
-		if len(word) > 0 {
-			out[string(word)] = true
+// masker knows the secrets of this run: the server's key, the environment, the project's
+// files of variables.
+func (a *App) masker() *secret.Masker {
+	m := secret.New(a.salt())
+	if s, err := a.FindServer(); err == nil && s.Key != "" {
+		name := s.KeyName
+		if strings.ContainsAny(name, "/ ") || name == "" || name == "flag" {
+			name = "api_key"
 		}
-		for i := 0; i+1 < len(wide); i++ {
-			out[string(wide[i:i+2])] = true
-		}
-		word, wide = word[:0], wide[:0]
+		m.Add(name, s.Key)
 	}
-	for _, r := range strings.ToLower(s) {
-		switch {
-		case r >= 0x2E80:
-			if len(word) > 0 {
-				flush()
+	for _, k := range keys {
+		if k.secret {
+			if v := a.Config.String(k.name); v != "" {
+				m.Add(k.name, v)
 			}
-			wide = append(wide, r)
-		case r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z':
-			if len(wide) > 0 {
-				flush()
-			}
-			word = append(word, r)
-		default:
-			flush()
 		}
 	}
-	flush()
-	return out
+	m.AddEnviron(a.opt.Environ)
+	m.AddEnvFiles(a.Home)
+	m.AddEnvFiles(a.Project)
+	return m
 }
 
-// decoder turns the raw output of a call into text for the conversation.
-func (b *toolbox) decoder() agent.Transform { return &display{} }
+// salt makes the markers of masked values say nothing of them to others. It is kept, so
+// that the markers of a session mean the same when it is resumed.
+func (a *App) salt() []byte {
+	path := filepath.Join(a.Home, "cache", "salt")
+	if b, err := os.ReadFile(path); err == nil && len(b) >= 16 {
+		return b
+	}
+	b := make([]byte, 32)
+	if _, err := rand.Read(b); err != nil {
+		return []byte(a.Home)
+	}
+	if err := writePrivate(path, b); err != nil {
+		a.opt.Warn(err.Error())
+	}
+	return b
+}
 
-// display decodes bytes to text, keeping state across chunks.
-type display struct{ d workspace.Display }
+// decoder turns the raw output of a call into masked text for the conversation.
+func (b *toolbox) decoder() agent.Transform { return &display{stream: b.masks.Stream()} }
 
-func (d *display) Push(p []byte) string { return d.d.Push(p) }
-func (d *display) Close() string        { return d.d.Flush() }
+// display decodes bytes to text and masks it, keeping state across pieces.
+type display struct {
+	decode workspace.Display
+	stream *secret.Stream
+}
+
+func (d *display) Push(p []byte) string { return d.stream.Push(d.decode.Write(p)) }
+
+func (d *display) Close() string { return d.stream.Push(d.decode.Close()) + d.stream.Close() }
 
 // mask replaces secrets in text.
-func (b *toolbox) mask(s string) string { return s }
+func (b *toolbox) mask(s string) string { return b.masks.Mask(s) }
 
-// unmaskArgs puts back what masks in the arguments of a writing tool stand for.
+// unmaskArgs puts back what masks in the arguments of a writing tool stand for, from the
+// file that is written, or says why it can't.
 func (b *toolbox) unmaskArgs(tool string, args json.RawMessage, project string) (json.RawMessage, error) {
-	return args, nil
+	if !bytes.Contains(args, []byte("secret:")) {
+		return args, nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal(args, &m); err != nil {
+		return args, nil // the tool itself says what is wrong
+	}
+	original := ""
+	if path, ok := m["path"].(string); ok {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(project, path)
+		}
+		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && fi.Size() < 16<<20 {
+			if raw, err := os.ReadFile(path); err == nil {
+				original = workspace.DecodeForDisplay(raw)
+			}
+		}
+	}
+	changed := false
+	for _, k := range []string{"content", "old", "new", "command"} {
+		s, ok := m[k].(string)
+		if !ok {
+			continue
+		}
+		text, missing := b.masks.Restore(s, original)
+		if missing != nil {
+			return nil, fmt.Errorf("not done: the text holds a masked value that this file does not hold: %s. Masked values can only be kept where they are; leave it out, or let the user put it there", strings.Join(missing, ", "))
+		}
+		if text != s {
+			m[k], changed = text, true
+		}
+	}
+	if !changed {
+		return args, nil
+	}
+	return json.Marshal(m)
 }
 
 // ToolInfo is one tool as it is listed.
@@ -440,6 +447,3 @@ func jsonProblem(args json.RawMessage, err error) string {
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
-
-var _ io.Writer = warnWriter{}
-var _ = os.Getenv

@@ -99,7 +99,9 @@ func usageError(cmd *cobra.Command, err error) error {
 }
 
 // exactArgs is cobra.ExactArgs with an error that names what is missing.
-func exactArgs(names ...string) cobra.PositionalArgs { return rangeArgs(len(names), len(names), names...) }
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return rangeArgs(len(names), len(names), names...)
+}
 
 func rangeArgs(least, most int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

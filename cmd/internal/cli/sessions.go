@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -205,7 +204,6 @@ func newSessions(f *factory) *cobra.Command {
 	}
 	return group(f, "sessions", f.p.T("Stored conversations"), list, show, search, export, fork, rm)
 }
-
 
 func newModels(f *factory) *cobra.Command {
 	return &cobra.Command{
