@@ -135,14 +135,14 @@ func cleanFolders(root string) (removed int) {
 // sweep kills the processes whose environment says that they descend from the tool
 // process run (or, where run ends in a slash, from any of a host). A process is judged
 // and killed through one handle, so that a reused id is never hit. It gives up after a
-// few rounds against something that forks faster.
-func sweep(run string) {
+// few rounds against something that forks faster. A killed process may be counted twice.
+func sweep(run string) (killed int) {
 	mark := wirev1.EnvRun + "=" + run
 	for range 5 {
 		hit := false
 		proc, err := os.Open("/proc")
 		if err != nil {
-			return
+			return killed
 		}
 		names, _ := proc.Readdirnames(-1)
 		proc.Close()
@@ -157,14 +157,16 @@ func sweep(run string) {
 			}
 			if carries(pid, mark) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
 				hit = true
+				killed++
 			}
 			unix.Close(fd)
 		}
 		if !hit {
-			return
+			break
 		}
 		time.Sleep(time.Millisecond)
 	}
+	return killed
 }
 
 // carries says whether the process's environment, as it was when it started, holds mark.

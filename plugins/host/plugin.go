@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -251,7 +252,7 @@ func (p *Plugin) describe(ctx context.Context, inst *instance) ([]*described, er
 
 // Tool is one of the plugin's tools. Nothing is started; a name that the process does not
 // serve shows at the first call.
-func (p *Plugin) Tool(name string) core.Tool { return &tool{p, name} }
+func (p *Plugin) Tool(name string) core.Tool { return &tool{p, name, false} }
 
 // Warm starts the process in the background.
 func (p *Plugin) Warm() {
@@ -415,10 +416,18 @@ func (p *Plugin) Drain(ctx context.Context) error {
 	return err
 }
 
+// Ending is how a plugin's processes ended.
+type Ending struct {
+	// Graceful is true when each ended by itself after a word, or there was none.
+	Graceful bool
+	// Strays counts processes that they had started and left behind; they were killed.
+	Strays int
+}
+
 // Stop ends the process and returns when it is gone: told first, then with SIGTERM, then
 // with SIGKILL to the group; ctx shortens the first step only. Running calls end as
 // stopped. The plugin is of no use after.
-func (p *Plugin) Stop(ctx context.Context) {
+func (p *Plugin) Stop(ctx context.Context) Ending {
 	p.cancel()
 	p.mu.Lock()
 	p.stopped = true
@@ -436,18 +445,28 @@ func (p *Plugin) Stop(ctx context.Context) {
 	} else if d, ok := ctx.Deadline(); ok {
 		grace = min(grace, max(0, time.Until(d)))
 	}
+	var forced atomic.Bool
 	for _, i := range all {
-		wg.Go(func() { i.stop(grace) })
+		wg.Go(func() {
+			if !i.stop(grace) {
+				forced.Store(true)
+			}
+		})
 	}
 	if a != nil {
 		<-a.done
 	}
 	wg.Wait()
 	p.h.forget(p)
+	e := Ending{Graceful: !forced.Load()}
+	for _, i := range all {
+		e.Strays += i.proc.strays
+	}
+	return e
 }
 
-// stop ends the process: a word, SIGTERM, SIGKILL.
-func (i *instance) stop(grace time.Duration) {
+// stop ends the process: a word, SIGTERM, SIGKILL. It says whether the word was enough.
+func (i *instance) stop(grace time.Duration) bool {
 	patience := 300 * time.Millisecond
 	if grace > 0 {
 		deadline := time.Now().Add(grace)
@@ -458,16 +477,18 @@ func (i *instance) stop(grace time.Duration) {
 		defer t.Stop()
 		select {
 		case <-i.proc.exited:
-			return
+			return true
 		case <-t.C:
 		}
-		if !i.proc.isExited() {
-			i.p.h.logf("tool %s did not stop when told to; it was killed", label(i.p.cmd.Name, i.p.cmd.Version))
+		if i.proc.isExited() {
+			return true
 		}
+		i.p.h.logf("tool %s did not stop when told to; it was killed", label(i.p.cmd.Name, i.p.cmd.Version))
 	} else {
 		patience = 0
 	}
 	i.proc.end(patience)
+	return false
 }
 
 // watch outlives the process and cleans up after it.

@@ -43,6 +43,7 @@ type process struct {
 	pipes    [2]*os.File
 	exited   chan struct{} // closed when it is gone and its output read
 	exitText string        // valid after exited
+	strays   int           // descendants that it left behind; valid after exited
 	pid      int
 
 	mu     sync.Mutex
@@ -145,8 +146,8 @@ func isHandshake(line []byte) bool {
 	return err1 == nil && err2 == nil
 }
 
-// reap waits for the process, ends its group while its id cannot be taken by another yet,
-// and then collects it.
+// reap waits for the process, ends what it left behind and its group, while its id cannot
+// be taken by another yet, and then collects it.
 func (p *process) reap() {
 	for {
 		err := unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -154,14 +155,14 @@ func (p *process) reap() {
 			break
 		}
 	}
+	if p.sweep {
+		p.strays = sweep(p.run)
+	}
 	p.signal(syscall.SIGKILL)
 	p.mu.Lock()
 	p.reaped = true
 	p.mu.Unlock()
 	err := p.cmd.Wait()
-	if p.sweep {
-		sweep(p.run)
-	}
 	// Descendants that got away may hold the pipes open: their output is not waited for.
 	read := make(chan struct{})
 	go func() {
