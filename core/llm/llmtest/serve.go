@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -217,15 +218,15 @@ func (s *Server) capture(r *Request, exprs map[string]*regexp.Regexp) {
 	}
 }
 
-var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`) })
 
 // fill replaces the placeholders of a text; unknown ones stay as they are.
 func (s *Server) fill(r *Request, text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
 	}
-	return placeholder.ReplaceAllStringFunc(text, func(p string) string {
-		name := placeholder.FindStringSubmatch(p)[1]
+	return placeholder().ReplaceAllStringFunc(text, func(p string) string {
+		name := placeholder().FindStringSubmatch(p)[1]
 		switch name {
 		case "last_result":
 			return r.Last("tool").Content
