@@ -56,7 +56,12 @@ func (m *Masker) marker(name, v string) string {
 	return "«secret:" + name + ":" + hex.EncodeToString(h.Sum(nil)[:4]) + "»"
 }
 
-var markerForm = regexp.MustCompile(`«secret:[A-Za-z0-9_.-]{1,64}:[0-9a-f]{8}»`)
+var markerForm = lazy(`«secret:[A-Za-z0-9_.-]{1,64}:[0-9a-f]{8}»`)
+
+// lazy compiles an expression when it is first used: most commands of lj mask nothing.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // Markers returns the markers in text, in order, each once.
 func Markers(text string) []string {
@@ -65,7 +70,7 @@ func Markers(text string) []string {
 	}
 	var out []string
 	seen := map[string]bool{}
-	for _, s := range markerForm.FindAllString(text, -1) {
+	for _, s := range markerForm().FindAllString(text, -1) {
 		if !seen[s] {
 			seen[s] = true
 			out = append(out, s)
@@ -240,10 +245,10 @@ func (m *Masker) AddEnvText(text string) {
 	}
 }
 
-var urlUser = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:"']*:([^\s/@"']+)@`)
+var urlUser = lazy(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:"']*:([^\s/@"']+)@`)
 
 func urlPassword(v string) string {
-	if g := urlUser.FindStringSubmatch(v); g != nil && !strings.HasPrefix(g[1], "$") && !strings.HasPrefix(g[1], "«") && !strings.HasPrefix(g[1], "<") {
+	if g := urlUser().FindStringSubmatch(v); g != nil && !strings.HasPrefix(g[1], "$") && !strings.HasPrefix(g[1], "«") && !strings.HasPrefix(g[1], "<") {
 		return g[1]
 	}
 	return ""
@@ -254,30 +259,30 @@ func urlPassword(v string) string {
 type form struct {
 	name  string
 	hints []string // one of them is in every match
-	re    *regexp.Regexp
+	re    func() *regexp.Regexp
 }
 
 var forms = []form{
-	{"private-key", []string{"PRIVATE KEY-----"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:(.+?))(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`)},
-	{"api-key", []string{"sk-"}, regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,})`)},
-	{"stripe-key", []string{"k_live_", "k_test_"}, regexp.MustCompile(`\b([rs]k_(?:live|test)_[A-Za-z0-9]{16,})`)},
-	{"github-token", []string{"gh"}, regexp.MustCompile(`\b(gh[pousr]_[A-Za-z0-9]{30,})`)},
-	{"github-token", []string{"github_pat_"}, regexp.MustCompile(`\b(github_pat_[A-Za-z0-9_]{30,})`)},
-	{"gitlab-token", []string{"glpat-"}, regexp.MustCompile(`\b(glpat-[A-Za-z0-9_-]{18,})`)},
-	{"aws-key", []string{"AKIA", "ASIA"}, regexp.MustCompile(`\b((?:AKIA|ASIA)[0-9A-Z]{16})\b`)},
-	{"google-key", []string{"AIza"}, regexp.MustCompile(`\b(AIza[0-9A-Za-z_-]{35})`)},
-	{"google-token", []string{"ya29."}, regexp.MustCompile(`\b(ya29\.[0-9A-Za-z_-]{20,})`)},
-	{"slack-token", []string{"xox"}, regexp.MustCompile(`\b(xox[abposr]-[0-9A-Za-z-]{16,})`)},
-	{"huggingface-token", []string{"hf_"}, regexp.MustCompile(`\b(hf_[A-Za-z0-9]{30,})`)},
-	{"npm-token", []string{"npm_"}, regexp.MustCompile(`\b(npm_[A-Za-z0-9]{30,})`)},
-	{"sendgrid-key", []string{"SG."}, regexp.MustCompile(`\b(SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})`)},
-	{"groq-key", []string{"gsk_"}, regexp.MustCompile(`\b(gsk_[A-Za-z0-9]{30,})`)},
-	{"xai-key", []string{"xai-"}, regexp.MustCompile(`\b(xai-[A-Za-z0-9]{30,})`)},
-	{"jwt", []string{"eyJ"}, regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})`)},
+	{"private-key", []string{"PRIVATE KEY-----"}, lazy(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:(.+?))(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`)},
+	{"api-key", []string{"sk-"}, lazy(`\b(sk-[A-Za-z0-9_-]{16,})`)},
+	{"stripe-key", []string{"k_live_", "k_test_"}, lazy(`\b([rs]k_(?:live|test)_[A-Za-z0-9]{16,})`)},
+	{"github-token", []string{"gh"}, lazy(`\b(gh[pousr]_[A-Za-z0-9]{30,})`)},
+	{"github-token", []string{"github_pat_"}, lazy(`\b(github_pat_[A-Za-z0-9_]{30,})`)},
+	{"gitlab-token", []string{"glpat-"}, lazy(`\b(glpat-[A-Za-z0-9_-]{18,})`)},
+	{"aws-key", []string{"AKIA", "ASIA"}, lazy(`\b((?:AKIA|ASIA)[0-9A-Z]{16})\b`)},
+	{"google-key", []string{"AIza"}, lazy(`\b(AIza[0-9A-Za-z_-]{35})`)},
+	{"google-token", []string{"ya29."}, lazy(`\b(ya29\.[0-9A-Za-z_-]{20,})`)},
+	{"slack-token", []string{"xox"}, lazy(`\b(xox[abposr]-[0-9A-Za-z-]{16,})`)},
+	{"huggingface-token", []string{"hf_"}, lazy(`\b(hf_[A-Za-z0-9]{30,})`)},
+	{"npm-token", []string{"npm_"}, lazy(`\b(npm_[A-Za-z0-9]{30,})`)},
+	{"sendgrid-key", []string{"SG."}, lazy(`\b(SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})`)},
+	{"groq-key", []string{"gsk_"}, lazy(`\b(gsk_[A-Za-z0-9]{30,})`)},
+	{"xai-key", []string{"xai-"}, lazy(`\b(xai-[A-Za-z0-9]{30,})`)},
+	{"jwt", []string{"eyJ"}, lazy(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})`)},
 	{"url-password", []string{"://"}, urlUser},
 }
 
-var assignment = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+|declare -x[ \t]+|[+-])?([A-Za-z][A-Za-z0-9_]*)=("[^"\n]*"|'[^'\n]*'|[^\s"'` + "`" + `;]+)`)
+var assignment = lazy(`(?m)^[ \t]*(?:export[ \t]+|declare -x[ \t]+|[+-])?([A-Za-z][A-Za-z0-9_]*)=("[^"\n]*"|'[^'\n]*'|[^\s"'` + "`" + `;]+)`)
 
 // Mask replaces every secret in text by its marker.
 func (m *Masker) Mask(text string) string {
@@ -307,7 +312,7 @@ func (m *Masker) mask(text string, found map[string]string) (string, bool) {
 		}
 	}
 	if strings.IndexByte(text, '=') >= 0 {
-		text = replace(assignment, text, func(g []int) (int, int, string) {
+		text = replace(assignment(), text, func(g []int) (int, int, string) {
 			name, from, to := text[g[2]:g[3]], g[4], g[5]
 			if to-from >= 2 && (text[from] == '"' || text[from] == '\'') {
 				from, to = from+1, to-1
@@ -331,7 +336,7 @@ func (m *Masker) mask(text string, found map[string]string) (string, bool) {
 		if !hit {
 			continue
 		}
-		text = replace(f.re, text, func(g []int) (int, int, string) {
+		text = replace(f.re(), text, func(g []int) (int, int, string) {
 			v := text[g[2]:g[3]]
 			if strings.Contains(v, "«secret:") || f.name == "url-password" && (len(v) < 3 || strings.HasPrefix(v, "$") || strings.HasPrefix(v, "<")) {
 				return 0, 0, ""
