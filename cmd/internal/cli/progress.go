@@ -31,7 +31,7 @@ func (p *progress) event(e core.Event) {
 		if e.MS != nil {
 			ms = *e.MS
 		}
-		mark := map[string]string{core.CallOK: "✓", core.CallError: "✗", core.CallDenied: "⊘", core.CallCancelled: "–"}[e.Status]
+		mark := marks[e.Status]
 		p.line("%s %s %s (%d ms)", mark, e.Name, p.args[e.ID], ms)
 		delete(p.args, e.ID)
 	case core.EventNotice:
@@ -76,3 +76,6 @@ func shortArgs(raw json.RawMessage, width int) string {
 	}
 	return runewidth.Truncate(strings.Join(strings.Fields(strings.Join(parts, " ")), " "), width, "…")
 }
+
+// marks show how a call ended.
+var marks = map[string]string{core.CallOK: "✓", core.CallError: "✗", core.CallDenied: "⊘", core.CallCancelled: "–"}
