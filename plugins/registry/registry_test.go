@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -146,6 +147,9 @@ func TestSwapUnderLoad(t *testing.T) {
 		})
 	}
 	for n := 1; n <= 100; n++ {
+		for before := calls.Load(); calls.Load() == before && !t.Failed(); {
+			runtime.Gosched() // each version serves
+		}
 		next, nextStop := version(n)
 		old, err := r.Swap(next)
 		if err != nil {
