@@ -139,70 +139,104 @@ func (w *Workspace) put(p Path, old *File, raw []byte) (digest string, err error
 		return "", fileErr(p, err)
 	}
 	defer unix.Close(dir)
+	err = w.place(p, dir, name, old, raw, true)
+	if errors.Is(err, errNamed) {
+		err = w.place(p, dir, name, old, raw, false)
+	}
+	if err != nil {
+		return "", err
+	}
+	_ = syncDir(dir)
+	return Digest(raw), nil
+}
 
+// errNamed asks for a second try with a named temporary file.
+var errNamed = errors.New("no nameless files here")
+
+// place writes a new file beside the old one and puts it in its place. A nameless file, if
+// the file system has them, leaves nothing behind when this process is killed while it
+// writes.
+func (w *Workspace) place(p Path, dir int, name string, old *File, raw []byte, nameless bool) error {
 	perm := uint32(0o666)
 	if old != nil {
 		perm = 0o600
 	}
-	tmp, fd := "", -1
-	for range 100 {
-		tmp = fmt.Sprintf(".lj-%016x.tmp", rand.Uint64())
-		fd, err = retry(func() (int, error) {
-			return unix.Openat(dir, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
-		})
-		if err != unix.EEXIST {
-			break
+	tmp := fmt.Sprintf(".lj-%016x.tmp", rand.Uint64())
+	fd, err := retry(func() (int, error) {
+		if nameless {
+			return unix.Openat(dir, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, perm)
 		}
+		return unix.Openat(dir, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+	})
+	if err != nil && nameless {
+		return errNamed
 	}
 	if err != nil {
 		if old != nil && (err == unix.EACCES || err == unix.EROFS || err == unix.EPERM) {
-			return "", core.Errorf(core.KindFailed, "%s: cannot make a new file in its directory: %w", p.Name, err)
+			return core.Errorf(core.KindFailed, "%s: cannot make a new file in its directory: %w", p.Name, err)
 		}
-		return "", fileErr(p, err)
+		return fileErr(p, err)
 	}
 	f := os.NewFile(uintptr(fd), tmp)
-	done := false
+	named := !nameless
 	defer func() {
 		f.Close()
-		if !done {
+		if named {
 			_ = unix.Unlinkat(dir, tmp, 0)
 		}
 	}()
 	if _, err := f.Write(raw); err != nil {
-		return "", fileErr(p, err)
+		return fileErr(p, err)
 	}
 	if old != nil {
 		old.dress(fd)
 	}
 	if err := f.Sync(); err != nil {
-		return "", fileErr(p, err)
+		return fileErr(p, err)
 	}
 	if err := fault.Point("workspace.rename"); err != nil {
-		return "", fileErr(p, err)
+		return fileErr(p, err)
 	}
 	if old == nil {
-		err = unix.Renameat2(dir, tmp, dir, name, unix.RENAME_NOREPLACE)
-		if err == unix.EINVAL || err == unix.ENOSYS { // a file system without it
-			if err = unix.Linkat(dir, tmp, dir, name, 0); err == nil {
-				_ = unix.Unlinkat(dir, tmp, 0)
+		switch {
+		case nameless:
+			err = linkFD(fd, dir, name)
+		default:
+			err = unix.Linkat(dir, tmp, dir, name, 0)
+			if err != nil && err != unix.EEXIST { // a file system without links
+				err = unix.Renameat2(dir, tmp, dir, name, unix.RENAME_NOREPLACE)
 			}
 		}
-		if err == unix.EEXIST {
-			return "", core.Errorf(core.KindFailed, "%s exists by now: %w", p.Name, ErrChanged)
+		switch {
+		case err == unix.EEXIST:
+			return core.Errorf(core.KindFailed, "%s exists by now: %w", p.Name, ErrChanged)
+		case err != nil && nameless:
+			return errNamed
+		case err != nil:
+			return fileErr(p, err)
 		}
-	} else {
-		var now unix.Stat_t
-		if err = unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW); err != nil || !same(&now, &old.stat) {
-			return "", core.Errorf(core.KindFailed, "%s: %w", p.Name, ErrChanged)
+		return nil
+	}
+	if nameless {
+		if err := linkFD(fd, dir, tmp); err != nil {
+			return errNamed
 		}
-		err = unix.Renameat(dir, tmp, dir, name)
+		named = true
 	}
-	if err != nil {
-		return "", fileErr(p, err)
+	var now unix.Stat_t
+	if err := unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW); err != nil || !same(&now, &old.stat) {
+		return core.Errorf(core.KindFailed, "%s: %w", p.Name, ErrChanged)
 	}
-	done = true
-	_ = syncDir(dir)
-	return Digest(raw), nil
+	if err := unix.Renameat(dir, tmp, dir, name); err != nil {
+		return fileErr(p, err)
+	}
+	named = false
+	return nil
+}
+
+// linkFD gives a nameless file a name.
+func linkFD(fd, dir int, name string) error {
+	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 }
 
 // same says whether two looks at a name saw the same file in the same state.

@@ -460,6 +460,32 @@ func TestGrepFiles(t *testing.T) {
 	}
 }
 
+func TestMasksAreNeverWritten(t *testing.T) {
+	s := begin(t)
+	mask := "«secret:API_KEY:5f1c02ab»"
+	s.put(".env", "API_KEY=abcdefgh12345678\nPORT=1\n")
+	s.ok("read_file", "path", ".env")
+	s.fails("hidden from you", "write_file", "path", ".env", "content", "API_KEY="+mask+"\nPORT=2\n")
+	s.fails("hidden from you", "edit_file", "path", ".env", "old", "API_KEY="+mask, "new", "API_KEY="+mask+"x")
+	s.fails("hidden from you", "write_file", "path", "copy.env", "content", mask)
+	s.is(".env", "API_KEY=abcdefgh12345678\nPORT=1\n")
+	s.put("doc", "a mask looks like "+mask+"\n")
+	s.ok("edit_file", "path", "doc", "old", "looks like "+mask, "new", "is "+mask)
+}
+
+// A process that dies while it writes leaves the old file and nothing beside it.
+func TestNothingIsLeftBesideAFile(t *testing.T) {
+	s := begin(t)
+	s.put("a", "x\n")
+	for i := range 20 {
+		s.ok("edit_file", "path", "a", "old", "x", "new", fmt.Sprintf("x%d", i))
+	}
+	s.ok("write_file", "path", "b", "content", "y")
+	if es, _ := os.ReadDir(s.dir); len(es) != 2 {
+		t.Fatal(es)
+	}
+}
+
 func TestCreateDirectory(t *testing.T) {
 	s := begin(t)
 	s.ok("create_directory", "path", "a/b/c")

@@ -93,6 +93,9 @@ func edit(c *call.Call, p workspace.Path, in args) core.ToolResult {
 	case in.All && in.Occurrence > 0:
 		return *call.Failf("give occurrence or all, not both")
 	}
+	if bad := call.Masked(old+"\n"+repl, text.LF); bad != nil {
+		return *bad
+	}
 	at := find(text.LF, old)
 	known := c.Known(p)
 	moved := known != "" && known != f.Digest

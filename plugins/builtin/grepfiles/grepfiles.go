@@ -172,10 +172,10 @@ func (w *worker) file(fd int, rel string) {
 				b = b[:i+1]
 			}
 		}
-		before := found
+		before, kept := found, len(w.hits)
 		found, line = w.lines(rel, b, line, found)
 		if found > before && round == 0 && bytes.IndexByte(b, 0) >= 0 { // binary after all
-			w.hits = w.hits[:len(w.hits)-min(found, len(w.hits))]
+			w.hits = w.hits[:kept]
 			w.total -= found
 			w.s.binary.Add(1)
 			return

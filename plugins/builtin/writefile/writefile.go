@@ -58,6 +58,9 @@ func Run(_ context.Context, req core.ToolRequest) (core.ToolResult, error) {
 }
 
 func create(c *call.Call, p workspace.Path, content string) core.ToolResult {
+	if bad := call.Masked(content, ""); bad != nil {
+		return *bad
+	}
 	raw := []byte(content)
 	digest, err := c.WS.Create(p, raw)
 	if err != nil {
@@ -85,6 +88,9 @@ func replace(c *call.Call, old *workspace.File, content string) core.ToolResult 
 		return changed(p, old, text)
 	case derr != nil:
 		return *call.Failf("%s is a binary file (%s); write_file writes text only. Nothing was written.", p.Name, workspace.Kind(old.Raw, p.Name))
+	}
+	if bad := call.Masked(content, text.LF); bad != nil {
+		return *bad
 	}
 	want := workspace.Normalise(content)
 	raw, err := text.Rewrite(want)

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/secret"
 	"github.com/lingjiyidong/lj/core/workspace"
 )
 
@@ -97,6 +98,18 @@ func kindOf(k string) string {
 func (c *Call) Writable() *core.ToolResult {
 	if c.Ctx.ReadOnly {
 		return Fail(core.Errorf(core.KindDenied, "plan mode is read-only: nothing was changed"))
+	}
+	return nil
+}
+
+// Masked refuses new text with a mask in it that the host could not turn back into the
+// value: writing it would put the mask in the value's place. have is the file's text, where
+// such words may stand by themselves.
+func Masked(text, have string) *core.ToolResult {
+	for _, m := range secret.Markers(text) {
+		if !strings.Contains(have, m) {
+			return Failf("%s stands for a value that is hidden from you and is not in this file; nothing was written. Leave that part of the file out of the change, or ask the user.", m)
+		}
 	}
 	return nil
 }
