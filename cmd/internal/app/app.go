@@ -53,6 +53,9 @@ type App struct {
 	store  *store.Store
 	client map[string]*llm.Client
 	tools  *toolbox
+	// addDirs are the directories beside the project that this run may touch. They are set
+	// before the first tool process starts.
+	addDirs []string
 }
 
 // Open finds home and project and reads the settings. It opens nothing else.

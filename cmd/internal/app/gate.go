@@ -92,10 +92,6 @@ func (g *gate) Ask(ctx context.Context, spec core.ToolSpec, call core.ToolCall, 
 	return d
 }
 
-// confined says whether commands are confined on this machine, so that mode auto may run
-// them without a question.
-func (a *App) confined() bool { return false }
-
 // previewDiff is what a writing call would change, for the question; "" when it can't be
 // told.
 func (a *App) previewDiff(core.ToolCall) string { return "" }

@@ -17,6 +17,8 @@ import (
 const (
 	classFiles = "files"
 	classBash  = "bash"
+	// classUnconfined is bash again, for what must write elsewhere.
+	classUnconfined = "bash-unconfined"
 )
 
 // serveArg is the first argument of a process that serves built-in tools.
@@ -40,10 +42,14 @@ func Reexec(args []string) (status int, ok bool) {
 }
 
 func serve(class string) int {
+	if err := enter(); err != nil {
+		fmt.Fprintf(os.Stderr, "lj: confine %s: %v\n", class, err)
+		return 1
+	}
 	switch class {
 	case classFiles:
 		sdk.ServeTools(adapt(builtin.Files())...)
-	case classBash:
+	case classBash, classUnconfined:
 		opt := builtin.BashOptions{}
 		if d, err := time.ParseDuration(os.Getenv("LJ_PLUGIN_BASH_TIMEOUT")); err == nil {
 			opt.Timeout = d

@@ -102,6 +102,9 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 	if err != nil {
 		return core.ToolResult{}, err
 	}
+	if d.Unconfined && spec.Name == "bash" {
+		tool = s.box.unconfined()
+	}
 	out := &agent.Bounded{Decode: s.box.decoder(), Next: sink, Keep: func() (agent.Kept, error) { return s.keep() }}
 	req := core.ToolRequest{
 		CallID: call.ID, Key: s.conv.Session.ID + "/" + call.ID, Args: args, Project: s.app.Project,

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
@@ -38,6 +39,8 @@ type toolbox struct {
 
 	reg   *registry.Registry
 	masks *secret.Masker
+	once  sync.Once
+	open  core.Tool // bash, not confined
 }
 
 // toolbox makes the tools on first use. No process starts before a tool is called.
@@ -58,8 +61,10 @@ func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 		}
 	}
 	for class, list := range map[string][]builtin.Tool{classFiles: builtin.Files(), classBash: builtin.Bash(builtin.BashOptions{})} {
-		if err := b.addBuiltin(class, list); err != nil {
-			return nil, err
+		for _, t := range b.builtin(class, list) {
+			if err := b.reg.Add(t); err != nil {
+				return nil, err
+			}
 		}
 	}
 	a.tools = b
@@ -73,22 +78,33 @@ func (w warnWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (b *toolbox) addBuiltin(class string, list []builtin.Tool) error {
+// builtin are the tools of one class, served by one process of this program.
+func (b *toolbox) builtin(class string, list []builtin.Tool) []core.Tool {
 	specs := make([]core.ToolSpec, len(list))
 	for i, t := range list {
 		specs[i] = t.Spec
 		specs[i].Origin, specs[i].Version = core.OriginBuiltin, b.app.opt.Version
 	}
-	p := b.host.Plugin(host.Command{
+	cmd := host.Command{
 		Name: "lj " + class, Version: b.app.opt.Version, Path: b.app.opt.Self, Args: []string{serveArg, class},
 		Env: b.app.toolEnv(class), Dir: b.app.Project, Origin: core.OriginBuiltin, Trusted: true, Specs: specs,
-	})
-	for _, s := range specs {
-		if err := b.reg.Add(p.Tool(s.Name)); err != nil {
-			return err
-		}
 	}
-	return nil
+	if class != classUnconfined {
+		cmd.Sandbox = b.app.confine(class)
+	}
+	p := b.host.Plugin(cmd)
+	out := make([]core.Tool, len(specs))
+	for i, s := range specs {
+		out[i] = p.Tool(s.Name)
+	}
+	return out
+}
+
+// unconfined is bash in the process that is not confined, for what a person has allowed
+// there.
+func (b *toolbox) unconfined() core.Tool {
+	b.once.Do(func() { b.open = b.builtin(classUnconfined, builtin.Bash(builtin.BashOptions{}))[0] })
+	return b.open
 }
 
 // toolEnv is the environment of a built-in tool process: the user's, without what is lj's
@@ -121,7 +137,7 @@ func (a *App) toolEnv(class string) []string {
 		env = append(env, kv)
 	}
 	env = append(env, "LJ_HOME="+a.Home)
-	if class == classBash {
+	if class != classFiles {
 		env = append(env, "LJ_PLUGIN_BASH_TIMEOUT="+a.Config.Seconds("bash.timeout").String())
 	}
 	return env
@@ -400,6 +416,10 @@ func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(args, &object); err != nil || object == nil {
 		return core.ToolResult{}, core.Errorf(core.KindUsage, "the arguments are not one JSON object: %s", jsonProblem(args, err)).Hint(`write them as '{"path":"a.txt"}'`)
+	}
+	var err error
+	if o.AddDirs, err = a.setDirs(o.AddDirs); err != nil {
+		return core.ToolResult{}, err
 	}
 	b, err := a.toolbox(ctx)
 	if err != nil {

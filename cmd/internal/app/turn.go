@@ -109,6 +109,10 @@ func (a *App) Conversation(ctx context.Context, o TurnOptions) (*Conversation, e
 	if _, err := prompts.Role(o.Role); err != nil {
 		return nil, err
 	}
+	var err error
+	if o.AddDirs, err = a.setDirs(o.AddDirs); err != nil {
+		return nil, err
+	}
 	st, err := a.Store(ctx)
 	if err != nil {
 		return nil, err
@@ -213,6 +217,7 @@ func failure(session string, err error) Result {
 // Turn runs one turn. Options given here count for this turn; the conversation's own
 // session decides model, system text and tools.
 func (c *Conversation) Turn(ctx context.Context, o TurnOptions) Result {
+	o.AddDirs = c.opt.AddDirs // resolved when the conversation was opened
 	c.opt = o
 	res, err := c.run(ctx, o)
 	if err != nil {

@@ -1,0 +1,176 @@
+package app
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/sandbox"
+)
+
+// profileEnv carries the profile to the process that enters it.
+const profileEnv = "LJ_PLUGIN_PROFILE"
+
+// guardFiles are the files of a project that decide what may run: they stay as they are
+// whatever a tool does.
+func guardFiles(project string) (protect, pin []string) {
+	git := filepath.Join(project, ".git")
+	dirs := []string{git}
+	if b, err := os.ReadFile(git); err == nil {
+		// A linked work tree: its own and the common directory.
+		if p, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: "); ok {
+			if !filepath.IsAbs(p) {
+				p = filepath.Join(project, p)
+			}
+			dirs = append(dirs, p)
+			if c, err := os.ReadFile(filepath.Join(p, "commondir")); err == nil {
+				common := strings.TrimSpace(string(c))
+				if !filepath.IsAbs(common) {
+					common = filepath.Join(p, common)
+				}
+				dirs = append(dirs, common)
+			}
+		}
+		protect = append(protect, git)
+	}
+	for _, d := range dirs {
+		if fi, err := os.Stat(d); err != nil || !fi.IsDir() {
+			continue
+		}
+		pin = append(pin, d)
+		for _, f := range []string{"config", "config.worktree", "hooks"} {
+			protect = append(protect, filepath.Join(d, f))
+		}
+	}
+	agent := filepath.Join(project, ".agent")
+	if fi, err := os.Stat(agent); err == nil && fi.IsDir() {
+		pin = append(pin, agent)
+		protect = append(protect, filepath.Join(agent, "config.yaml"))
+	}
+	return protect, pin
+}
+
+// foreignSockets are sockets of programs that would do for a command what it may not do
+// itself.
+func foreignSockets(env func(string) string) []string {
+	list := []string{
+		"/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock",
+		"/run/dbus/system_bus_socket", "/run/systemd/private", "/run/snapd.socket", "/var/snap/lxd/common/lxd/unix.socket",
+		"/run/libvirt/libvirt-sock", "/run/incus/unix.socket",
+	}
+	if d := env("XDG_RUNTIME_DIR"); d != "" {
+		for _, f := range []string{"bus", "systemd/private", "docker.sock", "podman/podman.sock"} {
+			list = append(list, filepath.Join(d, f))
+		}
+	}
+	return list
+}
+
+// cacheDirs are where build tools and package managers of the user keep what can be made
+// again.
+func cacheDirs(env func(string) string) []string {
+	home := env("HOME")
+	list := []string{env("GOCACHE"), env("GOMODCACHE"), env("XDG_CACHE_HOME"), env("CARGO_HOME"), env("npm_config_cache"), env("PIP_CACHE_DIR")}
+	if p := env("GOPATH"); p != "" {
+		list = append(list, filepath.Join(p, "pkg"))
+	}
+	if home != "" {
+		for _, d := range []string{".cache", "go/pkg", ".npm", ".cargo/registry", ".cargo/git", ".gradle", ".m2", ".yarn", ".pnpm-store", ".local/share/pnpm", ".bun", ".nuget", ".ivy2", ".sbt", ".cache/pip", "Library/Caches"} {
+			list = append(list, filepath.Join(home, d))
+		}
+	}
+	var out []string
+	for _, d := range list {
+		if d != "" && filepath.IsAbs(d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// profile is what a class of built-in tools may touch.
+func (a *App) profile(class string) sandbox.Profile {
+	env := a.Config.Env
+	protect, pin := guardFiles(a.Project)
+	write := append([]string{a.Project}, a.addDirs...)
+	for _, d := range a.addDirs {
+		p, q := guardFiles(d)
+		protect, pin = append(protect, p...), append(pin, q...)
+	}
+	p := sandbox.Profile{ReadAll: true, Write: write, Protect: protect, Pin: pin, Hide: []string{a.Home}}
+	switch class {
+	case classFiles:
+		p.Net = sandbox.NetNone
+	case classBash:
+		p.Net = sandbox.NetAll
+		p.Write = append(p.Write, os.TempDir(), "/tmp", "/var/tmp")
+		p.Write = append(p.Write, cacheDirs(env)...)
+		p.Hide = append(p.Hide, foreignSockets(env)...)
+		if os.Geteuid() != 0 {
+			p.Processes = 0 // of the user, not of the command: a limit would hit his other programs
+		}
+	}
+	return p
+}
+
+// confine prepares a built-in tool process of a class. The process enters the profile
+// itself, before it serves.
+func (a *App) confine(class string) func(cmd *exec.Cmd, socketDir string) error {
+	return func(cmd *exec.Cmd, socketDir string) error {
+		p := a.profile(class)
+		p.Sockets = socketDir
+		sandbox.Prepare(cmd, p)
+		cmd.Env = append(cmd.Env, profileEnv+"="+p.Encode())
+		return nil
+	}
+}
+
+// enter confines this process when its parent wants it.
+func enter() error {
+	encoded, ok := os.LookupEnv(profileEnv)
+	if !ok {
+		return nil
+	}
+	if err := os.Unsetenv(profileEnv); err != nil {
+		return err
+	}
+	p, err := sandbox.Decode(encoded)
+	if err != nil {
+		return err
+	}
+	_, err = sandbox.Enter(p)
+	return err
+}
+
+// confined says whether the kernel holds commands to their project here, guard files
+// included.
+func (a *App) confined() bool { return sandbox.Probe().FilesEnforced() }
+
+// setDirs takes the added directories of a session, absolute and with links resolved.
+func (a *App) setDirs(dirs []string) ([]string, error) {
+	var out []string
+	for _, d := range dirs {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(a.opt.Dir, d)
+		}
+		real, err := filepath.EvalSymlinks(d)
+		if err != nil {
+			return nil, core.Errorf(core.KindUsage, "--add-dir %s: %w", d, err)
+		}
+		if fi, err := os.Stat(real); err != nil || !fi.IsDir() {
+			return nil, core.Errorf(core.KindUsage, "--add-dir %s is not a directory", d)
+		}
+		if inside(real, a.Home) {
+			return nil, core.Errorf(core.KindUsage, "--add-dir %s: lj's own directory can't be added", d)
+		}
+		out = append(out, real)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tools == nil {
+		a.addDirs = out
+	}
+	return out, nil
+}
