@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/url"
@@ -11,6 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/sandbox"
 )
 
 // Check is one line of the doctor.
@@ -125,6 +129,66 @@ func reachable(ctx context.Context, base string) error {
 }
 
 // guardChecks show that a known bad change is refused and what this machine enforces.
-func (a *App) guardChecks(ctx context.Context) []Check { return nil }
+func (a *App) guardChecks(ctx context.Context) []Check {
+	rep := sandbox.Probe()
+	conf := Check{Name: "confinement", Status: "ok", Detail: fmt.Sprintf("Landlock %d, seccomp, no new privileges, mount name space", rep.Landlock)}
+	if len(rep.Missing) > 0 {
+		conf.Status, conf.Detail = "warn", "not enforced here: "+strings.Join(rep.Missing, "; ")
+		conf.Fix = "commands ask before they run, in mode auto too; a newer kernel with Landlock, seccomp and user name spaces enforces it"
+	} else if os.Geteuid() == 0 {
+		conf.Detail += "; as root the number of processes is not limited"
+	}
+	return []Check{a.tryGuard(ctx), conf}
+}
 
-var _ = filepath.Join
+// tryGuard lets real tools try to change a guard file of a scratch project: by name, and
+// by the shell.
+func (a *App) tryGuard(ctx context.Context) Check {
+	fail := func(format string, v ...any) Check {
+		return Check{"guard", "fail", fmt.Sprintf(format, v...), "do not let lj run unattended on this machine"}
+	}
+	dir, err := os.MkdirTemp("", "lj-doctor-")
+	if err != nil {
+		return fail("no scratch directory: %v", err)
+	}
+	defer os.RemoveAll(dir)
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return fail("no scratch directory: %v", err)
+	}
+	const before = "max_steps: 5\n"
+	target := filepath.Join(dir, ".agent", "config.yaml")
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fail("no scratch project: %v", err)
+	}
+	if err := os.WriteFile(target, []byte(before), 0o644); err != nil {
+		return fail("no scratch project: %v", err)
+	}
+	opt := a.opt
+	opt.Dir, opt.Warn, opt.Flags = dir, nil, nil
+	sub, err := Open(ctx, opt)
+	if err != nil {
+		return fail("%v", err)
+	}
+	defer sub.Close()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tried := 0
+	for _, call := range []struct{ name, args string }{
+		{"write_file", `{"path":".agent/config.yaml","content":"mode: auto\n"}`},
+		{"bash", `{"command":"f=config; echo 'mode: auto' > .agent/$f.yaml"}`},
+		{"bash", `{"command":"cd .agent && printf 'mode: auto' | tee config.yaml"}`},
+	} {
+		if call.name == "bash" && !a.confined() {
+			continue
+		}
+		tried++
+		res, err := sub.ToolCall(ctx, call.name, json.RawMessage(call.args), TurnOptions{})
+		if core.KindOf(err) == core.KindDenied || err == nil && res.IsError {
+			if b, rerr := os.ReadFile(target); rerr == nil && string(b) == before {
+				continue
+			}
+		}
+		return fail("%s %s was not refused", call.name, call.args)
+	}
+	return Check{Name: "guard", Status: "ok", Detail: fmt.Sprintf("%d attempts to change a project's .agent/config.yaml were refused", tried)}
+}

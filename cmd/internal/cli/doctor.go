@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -44,5 +43,3 @@ func newDoctor(f *factory) *cobra.Command {
 		},
 	}
 }
-
-var _ = context.Background

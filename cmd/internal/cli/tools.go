@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ func newTools(f *factory) *cobra.Command {
 					return err
 				}
 			} else if res.Text != "" {
-				fmt.Fprintln(f.Out, res.Text)
+				fmt.Fprintln(f.Out, strings.TrimRight(res.Text, "\n"))
 			}
 			if res.IsError {
 				return &silentError{exitFailed}
