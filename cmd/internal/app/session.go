@@ -28,7 +28,9 @@ type turnSession struct {
 
 	mu      sync.Mutex
 	records []store.CallRecord
-	wrote   bool // a call that can change files has been let through
+	// detached is a call typed on the command line: it belongs to no stored session.
+	detached bool
+	wrote    bool // a call that can change files has been let through
 }
 
 // Resolve finds the tool that a call means. A call through use_tool is the tool named in
@@ -188,6 +190,9 @@ func (s *turnSession) touched(ctx context.Context, res core.ToolResult) error {
 		s.conv.known[k] = v
 	}
 	s.mu.Unlock()
+	if s.detached {
+		return nil
+	}
 	return s.store.SetKnown(context.WithoutCancel(ctx), s.conv.Session.ID, fresh)
 }
 

@@ -442,7 +442,7 @@ func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o
 	if err != nil {
 		return core.ToolResult{}, err
 	}
-	s := &turnSession{app: a, store: st, conv: conv, box: b, gate: g, emit: func(core.Event) {}, opt: o}
+	s := &turnSession{app: a, store: st, conv: conv, box: b, gate: g, emit: func(core.Event) {}, opt: o, detached: true}
 	call := core.ToolCall{ID: "cli", Name: name, Arguments: string(args)}
 	spec := tool.Spec()
 	d := g.Decide(spec, call)
