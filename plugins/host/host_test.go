@@ -697,6 +697,24 @@ func TestForksDieWithTheTool(t *testing.T) {
 	}
 }
 
+// Trusted tools are not swept up after; their group still goes with them.
+func TestGroupDiesWithTheTool(t *testing.T) {
+	h, _ := newHost(t, host.Options{})
+	p := bad(h, "kit", func(c *host.Command) { c.Trusted = true })
+	wantText(t, call(t, p, "fork", `{"mark":"296"}`), false, "forked")
+	pid := p.PID()
+	inGroup := func() bool { return exec.Command("pgrep", "-g", strconv.Itoa(pid), "sleep").Run() == nil }
+	eventually(t, 5*time.Second, "a child in the group", inGroup)
+	p.Stop(t.Context())
+	eventually(t, 5*time.Second, "the group ends", func() bool { return !inGroup() })
+	// The others are this test's own to end.
+	root, _ := rootOf.Load(h)
+	for _, stray := range withEnv(fmt.Sprintf("LJ_TEST_ROOT=%s", root)) {
+		_ = syscall.Kill(stray, syscall.SIGKILL)
+	}
+	eventually(t, 5*time.Second, "strays end", func() bool { return len(withEnv(fmt.Sprintf("LJ_TEST_ROOT=%s", root))) == 0 })
+}
+
 // Cases 091 and 095: nothing outlives a killed host; stale folders go at the next start;
 // no id on disk is believed.
 func TestNothingOutlivesAKilledHost(t *testing.T) {
@@ -764,6 +782,10 @@ func TestNothingOutlivesAKilledHost(t *testing.T) {
 	for _, pid := range pids {
 		eventually(t, 5*time.Second, fmt.Sprintf("process %d ends", pid), func() bool { return !alive(pid) })
 	}
+	// What the first tool forked within its group goes with it, without a next start.
+	eventually(t, 5*time.Second, "the group of the first tool ends", func() bool {
+		return exec.Command("pgrep", "-g", strconv.Itoa(pids[0]), "sleep").Run() != nil
+	})
 	h, err := host.New(host.Options{SocketRoot: root})
 	if err != nil {
 		t.Fatal(err)
