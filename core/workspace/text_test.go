@@ -153,6 +153,17 @@ func TestFault005InsertedLineInShiftJIS(t *testing.T) {
 	}
 }
 
+func TestWhatWouldReadOtherwiseIsRefused(t *testing.T) {
+	for _, c := range []struct{ raw, old, new string }{
+		{"a\nb\n", "a", "a\r"}, // would become a CRLF
+	} {
+		got, err := replace(t, []byte(c.raw), c.old, c.new)
+		if err == nil {
+			t.Errorf("%q: wrote %q", c.raw, got)
+		}
+	}
+}
+
 func TestUTF16(t *testing.T) {
 	for _, e := range []unicode.Endianness{unicode.LittleEndian, unicode.BigEndian} {
 		u := unicode.UTF16(e, unicode.UseBOM)

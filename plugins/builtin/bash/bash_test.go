@@ -295,7 +295,7 @@ func TestLimit(t *testing.T) {
 		{"output is activity", "for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done", false, ""},
 		{"writing is activity", "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i >>f; sleep 0.3; done", false, ""},
 		{"a poll is no activity", "while ! test -e never; do sleep 0.2; done", true, "without activity"},
-		{"work of a grandchild", "sh -c 'sh -c \"i=0; while test \\$i -lt 400000; do i=\\$((i+1)); done; sleep 0.7; echo done\"'", false, ""},
+		{"work of a grandchild", "setsid --wait sh -c 'while ! test -e stop; do :; done' & (sleep 2; touch stop) & wait", false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -442,17 +442,23 @@ func TestHelperOwner(t *testing.T) {
 	_, _ = s.Run(context.Background(), core.ToolRequest{Args: json.RawMessage(`{"command":"sleep 300 & echo $! >child; echo $$ >shell; wait"}`), Project: dir})
 }
 
-// A process that merely has the number of one of ours is not touched.
+// A process whose owner lives is not touched.
 func TestSweepSparesOthers(t *testing.T) {
 	cmd := exec.Command("sleep", "300")
-	cmd.Env = append(os.Environ(), "LJ_COMMAND="+strconv.Itoa(os.Getppid())+".x.1")
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(os.Getppid()) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[19]
+	cmd.Env = append(os.Environ(), "LJ_COMMAND="+strconv.Itoa(os.Getppid())+"."+start+".1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	bash.Sweep()
-	if dead(cmd.Process.Pid) {
-		t.Fatal("killed a process of someone else")
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if st := cmd.ProcessState.Sys().(syscall.WaitStatus); st.Signal() != syscall.SIGTERM {
+		t.Fatalf("killed a process of someone else: %v", st.Signal())
 	}
 }
 
