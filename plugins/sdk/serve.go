@@ -44,7 +44,6 @@ var started struct {
 	socketDir string
 	lifeline  int // file descriptor, -1 for none
 	out       int // file descriptor of the handshake
-	parent    int
 }
 
 // In a process that a host started, this runs before the code of the tool does: what the
@@ -56,7 +55,7 @@ func init() {
 		return
 	}
 	s := &started
-	s.byHost, s.lifeline, s.parent = true, -1, os.Getppid()
+	s.byHost, s.lifeline = true, -1
 	s.secret, s.socketDir = os.Getenv(envSecret), os.Getenv("PLUGIN_UNIX_SOCKET_DIR")
 	if n, err := strconv.Atoi(os.Getenv(envLifeline)); err == nil && n > 2 {
 		s.lifeline = n
@@ -211,12 +210,10 @@ func (s *server) run() error {
 			if sig == syscall.SIGINT {
 				continue // meant for the host, which tells us if it means us
 			}
-			if os.Getppid() != started.parent {
-				s.orphaned()
-			}
-			s.cancelAll()
-			runExitHooks()
-			return nil
+			// From the host, whose signals go to the whole group, or from the kernel because
+			// the host is dying. The two can't be told apart: its threads die one by one, and
+			// the signal comes with the one that started this process.
+			s.orphaned()
 		}
 	}
 }
@@ -235,7 +232,7 @@ func (s *server) hooks(ctx context.Context) {
 	}
 }
 
-// orphaned ends this process and its group: the host is gone, and nobody else would.
+// orphaned ends this process and its group: the host is gone, or has given up asking.
 func (s *server) orphaned() {
 	s.cancelAll()
 	runExitHooks()
