@@ -320,3 +320,10 @@ func (k *walker) readIgnore(dir int) []rule {
 	b, _ := io.ReadAll(io.LimitReader(f, 1<<20))
 	return parseIgnore(b)
 }
+
+// Stat is the entry's own state; links are not followed.
+func (e Entry) Stat() (unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(e.dir, e.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, err
+}
