@@ -73,6 +73,7 @@ type Record struct {
 	Files   int
 	LeftOut []LeftOut
 	entries map[string]entry
+	dirs    []string
 }
 
 // LeftOut is a path that is not in a record, and why.
@@ -173,6 +174,40 @@ func inGit(p string) bool {
 	return slices.Contains(strings.Split(p, "/"), ".git")
 }
 
+// Amend adds paths to a record that was already taken, as they are now: files that git
+// ignores and that a tool is about to change by name. Paths that the record holds, and
+// paths where there is nothing, change nothing. It says whether the record changed.
+func (e *Engine) Amend(rec *Record, paths ...string) (bool, error) {
+	e.Include(paths...)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changed := false
+	for _, p := range paths {
+		p = filepath.ToSlash(filepath.Clean(p))
+		if _, ok := rec.entries[p]; ok || !e.include[p] {
+			continue
+		}
+		if real, err := e.real(p); err != nil || func() bool { fi, err := os.Lstat(real); return err != nil || fi.IsDir() || fi.Size() > e.o.MaxFile }() {
+			continue
+		}
+		h, st, err := e.store(p)
+		if err != nil {
+			return changed, core.Errorf(core.KindFailed, "record %s: %w", p, err)
+		}
+		rec.entries[p] = entry{st.gitMode(), h}
+		changed = true
+	}
+	if !changed {
+		return false, nil
+	}
+	tree, err := e.buildTrees(rec.entries, rec.dirs)
+	if err != nil {
+		return false, core.Errorf(core.KindFailed, "record the working tree: %w", err)
+	}
+	rec.Tree = tree
+	return true, nil
+}
+
 // found is one file or link that the walk met.
 type found struct {
 	path string
@@ -223,6 +258,7 @@ func (e *Engine) Take(ctx context.Context) (*Record, error) {
 	if err := e.hashAll(ctx, todo, rec, now); err != nil {
 		return nil, err
 	}
+	rec.dirs = dirs
 	rec.Tree, err = e.buildTrees(rec.entries, dirs)
 	if err != nil {
 		return nil, core.Errorf(core.KindFailed, "record the working tree: %w", err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/llm"
+	"github.com/lingjiyidong/lj/evolve/snapshot"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -56,6 +57,7 @@ type App struct {
 	// addDirs are the directories beside the project that this run may touch. They are set
 	// before the first tool process starts.
 	addDirs []string
+	snaps   *snapshot.Engine
 }
 
 // Open finds home and project and reads the settings. It opens nothing else.

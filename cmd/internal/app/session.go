@@ -30,6 +30,7 @@ type turnSession struct {
 	records []store.CallRecord
 	// detached is a call typed on the command line: it belongs to no stored session.
 	detached bool
+	snap     *turnSnapshot
 	wrote    bool // a call that can change files has been let through
 }
 
@@ -87,7 +88,7 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 		args = fixed
 	}
 	if !spec.ReadOnly && spec.Origin != core.OriginHost {
-		if err := s.beforeWrite(ctx); err != nil {
+		if err := s.beforeWrite(ctx, call.Name, args); err != nil {
 			return core.ToolResult{}, err
 		}
 	}
@@ -208,19 +209,54 @@ func (s *turnSession) finish(ctx context.Context) {
 	s.afterTurn(ctx)
 }
 
-// beforeWrite runs before the first call of a turn that can change files.
-func (s *turnSession) beforeWrite(ctx context.Context) error {
+// beforeWrite runs before each call that can change files: before the first one of a turn
+// the working tree is recorded. Where it can't be, that is said once and the work goes on.
+func (s *turnSession) beforeWrite(ctx context.Context, name string, args json.RawMessage) error {
+	if s.gate.mode == "plan" {
+		return nil // nothing can be changed
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	touches := s.app.touchedBy(name, args)
 	if s.wrote {
-		return nil
+		if s.snap == nil || len(touches) == 0 {
+			return nil
+		}
+		return s.app.touchSnapshot(s.snap, touches)
 	}
 	s.wrote = true
+	err := s.app.closeCrashed(ctx)
+	if err == nil {
+		s.snap, err = s.app.openSnapshot(ctx, s.conv.Session.ID, s.conv.Session.Title, s.conv.turn, touches)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.snap = nil
+		text := "this turn can't be undone: " + err.Error()
+		if next := core.NextOf(err); next != "" {
+			text += "; " + next
+		}
+		s.emit(core.Event{Type: core.EventNotice, Text: text})
+		return nil
+	}
+	for _, l := range s.snap.before.LeftOut {
+		s.emit(core.Event{Type: core.EventNotice, Text: fmt.Sprintf("%s is not covered by undo: %s", l.Path, l.Reason)})
+	}
 	return nil
 }
 
-// afterTurn runs at the end of every turn.
-func (s *turnSession) afterTurn(ctx context.Context) {}
+// afterTurn runs at the end of every turn, also of one that was cancelled.
+func (s *turnSession) afterTurn(ctx context.Context) {
+	if s.snap == nil {
+		return
+	}
+	if err := s.app.closeSnapshot(context.WithoutCancel(ctx), s.snap); err != nil {
+		s.app.opt.Warn("this turn can't be undone: " + err.Error())
+	}
+	s.snap = nil
+}
 
 // keptFile is the whole of one large output, in LJ_HOME/cache/output/SESSION/ID.
 type keptFile struct {
