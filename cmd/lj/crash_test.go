@@ -54,7 +54,11 @@ type user struct {
 
 func newUser(t *testing.T, url string) *user {
 	t.Helper()
-	dir := t.TempDir()
+	return newUserIn(t, url, t.TempDir())
+}
+
+func newUserIn(t *testing.T, url, dir string) *user {
+	t.Helper()
 	u := &user{t: t, bin: program(t), home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project")}
 	for _, d := range []string{u.home, filepath.Join(u.project, ".agent")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {

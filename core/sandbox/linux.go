@@ -75,6 +75,9 @@ var probe = sync.OnceValue(func() Report {
 	if !r.Seccomp {
 		r.Missing = append(r.Missing, "network: the kernel has no seccomp filters")
 	}
+	if r.Mounts && !canSetattr() {
+		r.Missing = append(r.Missing, "modes, owners and times of files elsewhere: no mount_setattr (kernel 5.12 or newer)")
+	}
 	if !r.Mounts {
 		r.Missing = append(r.Missing, "guarded files inside the project and other programs' sockets: no mount name space for this user (user name spaces are switched off)")
 	}
@@ -83,6 +86,12 @@ var probe = sync.OnceValue(func() Report {
 
 // Probe says what this machine can enforce. It looks once for a process.
 func Probe() Report { return probe() }
+
+// canSetattr asks whether the kernel can make a tree of mounts read-only.
+func canSetattr() bool {
+	err := unix.MountSetattr(-1, "", 0, &unix.MountAttr{})
+	return !errors.Is(err, unix.ENOSYS)
+}
 
 // canMount asks whether a process with a mount name space of its own can be started.
 func canMount() bool {
@@ -139,6 +148,9 @@ func mounts(p Profile) error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount name space: %w", err)
 	}
+	if err := readOnlyWorld(p); err != nil {
+		return err
+	}
 	// The socket folder must stay in reach when it lies in a hidden place.
 	sockets := -1
 	if p.Sockets != "" {
@@ -194,6 +206,84 @@ func mounts(p Profile) error {
 	}
 	return nil
 }
+
+// readOnlyWorld makes everything read-only but what the profile may write. Landlock guards
+// the content of files; this guards their modes, owners, times and attributes too.
+func readOnlyWorld(p Profile) error {
+	keep := append([]string{"/proc", "/dev/shm", "/dev/pts", "/dev/mqueue"}, p.Write...)
+	if p.Sockets != "" {
+		keep = append(keep, p.Sockets)
+	}
+	var open []string
+	for _, path := range unique(keep) {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue // what is not there can't be written
+		}
+		open = append(open, real)
+	}
+	before, err := mountPoints()
+	if err != nil {
+		return err
+	}
+	for _, path := range open {
+		if _, ok := before[path]; ok {
+			continue
+		}
+		if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("keep %s writable: %w", path, err)
+		}
+	}
+	err = unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if errors.Is(err, unix.ENOSYS) {
+		return nil // before Linux 5.12; Probe names it
+	}
+	if err != nil {
+		return fmt.Errorf("make the file system read-only: %w", err)
+	}
+	// Open again what may be written, and the mounts below it that were writable.
+	for _, path := range open {
+		if ro, ok := before[path]; ok && ro {
+			continue
+		}
+		if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("keep %s writable: %w", path, err)
+		}
+		for m, ro := range before {
+			if !ro && strings.HasPrefix(m, path+"/") {
+				// One that went away in the meantime needs nothing.
+				_ = unix.MountSetattr(unix.AT_FDCWD, m, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+			}
+		}
+	}
+	return nil
+}
+
+// mountPoints are the mounts of this name space, with whether each is read-only.
+func mountPoints() (map[string]bool, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	out := map[string]bool{}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 6 {
+			continue
+		}
+		path := mountName.Replace(f[4])
+		out[path] = false
+		for o := range strings.SplitSeq(f[5], ",") {
+			if o == "ro" {
+				out[path] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// mountName undoes the quoting of mountinfo.
+var mountName = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 func readOnly(path string) error {
 	real, err := filepath.EvalSymlinks(path)

@@ -88,6 +88,10 @@ var attempts = []struct {
 	{"write outside", "", func(at place) error { return write(at.Outside + "/n.txt") }},
 	{"truncate outside", "", func(at place) error { return os.Truncate(at.Outside+"/o.txt", 0) }},
 	{"remove outside", "", func(at place) error { return os.Remove(at.Outside + "/gone.txt") }},
+	{"chmod outside", "", func(at place) error { return os.Chmod(at.Outside+"/o.txt", 0o600) }},
+	{"chown outside", "", func(at place) error { return os.Chown(at.Outside+"/o.txt", os.Getuid(), os.Getgid()) }},
+	{"touch outside", "", func(at place) error { return os.Chtimes(at.Outside+"/o.txt", time.Now(), time.Now()) }},
+	{"chmod inside", "b", func(at place) error { return os.Chmod(at.Project+"/a.txt", 0o600) }},
 	{"link out", "", func(at place) error { return os.Link(at.Outside+"/o.txt", at.Project+"/hard") }},
 	{"write through link", "", func(at place) error {
 		_ = os.Symlink(at.Outside, at.Project+"/esc") // the next line tells
