@@ -58,13 +58,13 @@ func (p *Policy) line(src string) core.Decision {
 	}
 	for _, list := range [][]*command{l.cmds, l.inner} {
 		for _, c := range list {
-			if d, hit := p.elsewhere(c, allowed); hit {
+			if d, hit := p.elsewhere(l, c, allowed); hit {
 				weigh(d)
 			}
 		}
 	}
 	for _, f := range l.files {
-		d, _ := p.redirect(f, allowed, false)
+		d, _ := p.redirect(l, f, allowed, false)
 		unconfined = unconfined || d.Unconfined
 	}
 	// A line that leaves the confinement leaves it as a whole: being confined is then no
@@ -74,7 +74,7 @@ func (p *Policy) line(src string) core.Decision {
 	for _, c := range l.cmds {
 		harmless := p.harmless(l, c)
 		readOnly = readOnly && harmless
-		weigh(p.command(c, harmless, allowed, confined))
+		weigh(p.command(l, c, harmless, allowed, confined))
 	}
 	for _, c := range l.inner {
 		if r, _ := p.asks(c); r != nil {
@@ -82,7 +82,7 @@ func (p *Policy) line(src string) core.Decision {
 		}
 	}
 	for _, f := range l.files {
-		d, reads := p.redirect(f, allowed, confined)
+		d, reads := p.redirect(l, f, allowed, confined)
 		readOnly = readOnly && reads
 		weigh(d)
 	}
@@ -140,14 +140,14 @@ func (p *Policy) unjudged(why string, all *rule, confined bool) core.Decision {
 }
 
 // command judges one simple command.
-func (p *Policy) command(c *command, harmless bool, allowed []*rule, confined bool) core.Decision {
+func (p *Policy) command(l *line, c *command, harmless bool, allowed []*rule, confined bool) core.Decision {
 	if r, sure := p.asks(c); r != nil {
 		if sure == yes {
 			return ask(r.text, "the rule %s asks", r.text)
 		}
 		return ask(r.text, "it may be what the rule %s asks about", r.text)
 	}
-	if d, hit := p.elsewhere(c, allowed); hit {
+	if d, hit := p.elsewhere(l, c, allowed); hit {
 		return d
 	}
 	if harmless {
@@ -246,7 +246,7 @@ func (p *Policy) perhaps(l *line) *rule {
 // elsewhere judges what confined commands can't do: write git's configuration, or outside
 // the project. It needs the unconfined process and a person's yes, or a rule that names
 // it.
-func (p *Policy) elsewhere(c *command, allowed []*rule) (core.Decision, bool) {
+func (p *Policy) elsewhere(l *line, c *command, allowed []*rule) (core.Decision, bool) {
 	if len(c.words) == 0 || !c.words[0].whole() {
 		return core.Decision{}, false
 	}
@@ -257,7 +257,7 @@ func (p *Policy) elsewhere(c *command, allowed []*rule) (core.Decision, bool) {
 		}
 	}
 	if at < 0 {
-		for _, t := range p.targets(c) {
+		for _, t := range p.targets(l, c) {
 			if t.place.Inside || t.place.Home || p.temporary(t.place.Abs) {
 				continue
 			}
@@ -328,7 +328,7 @@ type target struct {
 }
 
 // targets are the literal paths that a command writes, as far as its name tells.
-func (p *Policy) targets(c *command) []target {
+func (p *Policy) targets(l *line, c *command) []target {
 	var idx []int
 	operands := func() (list []int) {
 		for i := 1; i < len(c.words); i++ {
@@ -426,7 +426,7 @@ func (p *Policy) targets(c *command) []target {
 			continue // the script
 		}
 		for _, dir := range c.cwds {
-			if pl, err := p.ws.Locate(dir, t); err == nil {
+			if pl, err := p.locate(l, dir, t); err == nil {
 				out = append(out, target{i, pl})
 			}
 		}
@@ -450,12 +450,12 @@ func (p *Policy) temporary(abs string) bool {
 }
 
 // redirect judges a redirection; reads is true when nothing is written.
-func (p *Policy) redirect(f redirect, allowed []*rule, confined bool) (d core.Decision, reads bool) {
+func (p *Policy) redirect(l *line, f redirect, allowed []*rule, confined bool) (d core.Decision, reads bool) {
 	reads = !f.write
 	if f.word.known && in(f.word.text, "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin") {
 		return allow(RuleHarmless), true
 	}
-	h := &harm{p: p, c: &command{cwds: f.cwds, lost: f.lost}}
+	h := &harm{p: p, l: l, c: &command{cwds: f.cwds, lost: f.lost}}
 	if reads {
 		if h.path(f.word) {
 			return allow(RuleHarmless), true
@@ -475,7 +475,7 @@ func (p *Policy) redirect(f redirect, allowed []*rule, confined bool) (d core.De
 	}
 	worst := core.Decision{Rule: RuleHarmless}
 	for _, dir := range f.cwds {
-		pl, err := p.ws.Locate(dir, f.word.text)
+		pl, err := p.locate(l, dir, f.word.text)
 		var one core.Decision
 		switch {
 		case err != nil:
@@ -515,7 +515,7 @@ func display(s string) string {
 // and paths that a rule denies to be read or written.
 func (p *Policy) walls(l *line) (core.Decision, bool) {
 	for _, f := range l.files {
-		for _, pl := range p.places(f.word, f.cwds, f.lost) {
+		for _, pl := range p.places(l, f.word, f.cwds, f.lost) {
 			if d, hit := p.wall(pl, f.write, f.write); hit {
 				return d, true
 			}
@@ -567,7 +567,7 @@ var readsOnly = list{text: `cat head tail ls dir vdir wc tac nl rev cut fold fmt
 // commandWalls judges the words of a command as paths.
 func (p *Policy) commandWalls(l *line, c *command) (core.Decision, bool) {
 	for _, a := range c.assigns {
-		for _, pl := range p.places(a.value, c.cwds, c.lost) {
+		for _, pl := range p.places(l, a.value, c.cwds, c.lost) {
 			if pl.Home {
 				return p.wall(pl, false, false)
 			}
@@ -595,7 +595,7 @@ func (p *Policy) commandWalls(l *line, c *command) (core.Decision, bool) {
 		}
 	}
 	for i, x := range c.words {
-		if x.text == "" {
+		if x.text == "" || i == 0 && !strings.Contains(x.text, "/") {
 			continue
 		}
 		writes := !reads && i > 0
@@ -605,7 +605,7 @@ func (p *Policy) commandWalls(l *line, c *command) (core.Decision, bool) {
 		// .git as a whole is in danger where it is removed, renamed or filled.
 		whole := in(name, "rm", "mv", "rmdir", "chmod", "chown", "chgrp", "ln", "shred", "unlink", "chattr", "mount", "find") ||
 			last > 0 && i == last || i > 0 && in(c.words[i-1].text, "-C", "--directory", "-d", "-t", "--target-directory") && name != "git" && name != "make"
-		for _, pl := range p.places(x, c.cwds, c.lost) {
+		for _, pl := range p.places(l, x, c.cwds, c.lost) {
 			if d, hit := p.wall(pl, writes, whole); hit {
 				return d, true
 			}
@@ -615,7 +615,7 @@ func (p *Policy) commandWalls(l *line, c *command) (core.Decision, bool) {
 }
 
 // places are where a word may lead, as a path or as an option with one.
-func (p *Policy) places(x word, cwds []string, lost bool) []workspace.Place {
+func (p *Policy) places(l *line, x word, cwds []string, lost bool) []workspace.Place {
 	t := x.text
 	if i := strings.IndexByte(t, 0); i >= 0 && !strings.Contains(t, "/") {
 		return nil
@@ -633,7 +633,7 @@ func (p *Policy) places(x word, cwds []string, lost bool) []workspace.Place {
 			if i > 0 && filepath.IsAbs(s) {
 				break
 			}
-			if pl, err := p.ws.Locate(dir, s); err == nil {
+			if pl, err := p.locate(l, dir, s); err == nil {
 				out = append(out, pl)
 			}
 		}
@@ -660,8 +660,9 @@ func (p *Policy) places(x word, cwds []string, lost bool) []workspace.Place {
 			}
 		}
 	}
-	try(t)
-	if strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "--") && len(t) > 2 {
+	if !strings.HasPrefix(t, "-") {
+		try(t)
+	} else if !strings.HasPrefix(t, "--") && len(t) > 2 {
 		try(t[2:])
 	}
 	if _, v, ok := strings.Cut(t, "="); ok {

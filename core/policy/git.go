@@ -13,7 +13,7 @@ func (h *harm) git() bool {
 		if h.args[i].text == "-C" && i+1 < len(h.args) && h.args[i+1].known && h.args[i+1].text != "" {
 			var next []string
 			for _, d := range cwds {
-				pl, err := h.p.ws.Locate(d, h.args[i+1].text)
+				pl, err := h.p.locate(h.l, d, h.args[i+1].text)
 				if err != nil {
 					return false
 				}

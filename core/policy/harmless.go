@@ -110,6 +110,16 @@ var readers = sync.OnceValue(func() map[string]*reader {
 
 // harmless says whether a command is on the fixed list with arguments that only read.
 func (p *Policy) harmless(l *line, c *command) bool {
+	if c.judged == maybe { // not judged yet
+		c.judged = no
+		if p.reads(l, c) {
+			c.judged = yes
+		}
+	}
+	return c.judged == yes
+}
+
+func (p *Policy) reads(l *line, c *command) bool {
 	if c.bg {
 		return false
 	}
@@ -290,7 +300,7 @@ func (h *harm) inside(t string) bool {
 		return false
 	}
 	for _, base := range h.c.cwds {
-		pl, err := h.p.ws.Locate(base, t)
+		pl, err := h.p.locate(h.l, base, t)
 		if err != nil || !pl.Inside || pl.Home {
 			return false
 		}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/lingjiyidong/lj/core/workspace"
 )
 
 // Limits of what is read of one line. What is beyond them is not understood.
@@ -32,10 +34,32 @@ type line struct {
 	// files are the redirections that open files.
 	files []redirect
 	count int // words so far
+	seen  map[string]located
 	// hidden: the line carries code that the parser does not see (python -c, eval "$x").
 	hidden bool
 	// unsure: a part of the line that runs is not known before it runs.
 	unsure bool
+}
+
+// located is an answer of workspace.Locate.
+type located struct {
+	pl  workspace.Place
+	err error
+}
+
+// locate is workspace.Locate, asked once for each path of a line: the whole line is judged
+// by one view of the file system.
+func (p *Policy) locate(l *line, base, path string) (workspace.Place, error) {
+	key := base + "\x00" + path
+	if v, ok := l.seen[key]; ok {
+		return v.pl, v.err
+	}
+	pl, err := p.ws.Locate(base, path)
+	if l.seen == nil {
+		l.seen = map[string]located{}
+	}
+	l.seen[key] = located{pl, err}
+	return pl, err
 }
 
 // command is one simple command.
@@ -49,6 +73,8 @@ type command struct {
 	bg bool
 	// piped: its input comes from another command, a file or the line.
 	piped bool
+	// judged caches whether it is harmless.
+	judged answer
 }
 
 // assign is NAME=value before a command or alone.
@@ -295,7 +321,7 @@ func (w *walker) nested(src string) {
 		w.l.hidden, w.l.unsure = true, true
 		return
 	}
-	sub := &line{src: src, count: w.l.count}
+	sub := &line{src: src, count: w.l.count, seen: w.l.seen}
 	v := &walker{p: w.p, l: sub, cwds: w.cwds, lost: w.lost, depth: w.depth + 1}
 	v.script(src)
 	if sub.broken != "" || sub.strange != "" || sub.unsure {
@@ -449,7 +475,7 @@ func numberWord(x syntax.TestExpr) bool {
 }
 
 func (w *walker) call(c *syntax.CallExpr) {
-	cmd := &command{bg: w.bg > 0}
+	cmd := &command{bg: w.bg > 0, judged: maybe}
 	for _, a := range c.Assigns {
 		cmd.assigns = append(cmd.assigns, w.assignment(a))
 	}
@@ -521,7 +547,7 @@ func (w *walker) chdir(c *command) {
 	next := w.cwds[:len(w.cwds):len(w.cwds)]
 	if w.maybe == 0 && w.bg == 0 && len(w.cwds) == 1 {
 		// It runs, and succeeds when the directory is there.
-		if pl, err := w.p.ws.Locate(w.cwds[0], target); err == nil {
+		if pl, err := w.p.locate(w.l, w.cwds[0], target); err == nil {
 			if fi, err := os.Stat(pl.Abs); err == nil && fi.IsDir() {
 				w.cwds = []string{pl.Abs}
 				return
@@ -529,7 +555,7 @@ func (w *walker) chdir(c *command) {
 		}
 	}
 	for _, base := range w.cwds {
-		pl, err := w.p.ws.Locate(base, target)
+		pl, err := w.p.locate(w.l, base, target)
 		if err != nil {
 			continue
 		}
@@ -593,7 +619,7 @@ func (w *walker) varies(n syntax.Node) {
 
 // value adds a word to what a variable may be.
 func (w *walker) value(v *variable, x word) {
-	if w.p.ws == nil || !(&harm{p: w.p, c: &command{cwds: w.cwds, lost: w.lost}}).path(x) {
+	if w.p.ws == nil || !(&harm{p: w.p, l: w.l, c: &command{cwds: w.cwds, lost: w.lost}}).path(x) {
 		v.leaves = true
 	}
 	switch {

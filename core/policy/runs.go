@@ -283,7 +283,7 @@ func (w *walker) through(c *command) {
 					for end < len(c.words) && !in(c.words[end].text, ";", "+") {
 						end++
 					}
-					sub := &command{words: c.words[i+1 : end], cwds: c.cwds, lost: c.lost, bg: c.bg, piped: c.piped}
+					sub := &command{judged: maybe, words: c.words[i+1 : end], cwds: c.cwds, lost: c.lost, bg: c.bg, piped: c.piped}
 					w.tails(sub, 0)
 					break
 				}
@@ -345,7 +345,7 @@ func (w *walker) tails(c *command, from int) {
 			}
 			continue
 		}
-		in := &command{words: c.words[i:], cwds: c.cwds, lost: c.lost, bg: c.bg, piped: c.piped}
+		in := &command{judged: maybe, words: c.words[i:], cwds: c.cwds, lost: c.lost, bg: c.bg, piped: c.piped}
 		if !w.counts(in) {
 			return
 		}
@@ -381,7 +381,7 @@ func (w *walker) git(c *command) {
 	sub := gitSub(c.words)
 	if sub > 1 && sub < len(c.words) {
 		words := append([]word{c.words[0]}, c.words[sub:]...)
-		w.l.inner = append(w.l.inner, &command{words: words, cwds: c.cwds, lost: c.lost, bg: c.bg, piped: c.piped})
+		w.l.inner = append(w.l.inner, &command{judged: maybe, words: words, cwds: c.cwds, lost: c.lost, bg: c.bg, piped: c.piped})
 	}
 	if sub < len(c.words) && !c.words[sub].whole() {
 		w.l.unsure = true
@@ -398,7 +398,7 @@ func (w *walker) git(c *command) {
 		case prev == "--exec" || prev == "-x" || prev == "foreach" || prev == "run":
 			if x.whole() {
 				w.nested(x.text)
-				w.l.inner = append(w.l.inner, &command{words: c.words[i:], cwds: c.cwds, lost: c.lost})
+				w.l.inner = append(w.l.inner, &command{judged: maybe, words: c.words[i:], cwds: c.cwds, lost: c.lost})
 			} else {
 				w.l.unsure, w.l.hidden = true, true
 			}

@@ -13,14 +13,14 @@ type Place struct {
 }
 
 // Locate finds where a path leads without judging it. A relative path starts at base, an
-// absolute directory. The error says that the path can't be followed (a loop of links, a
+// absolute directory whose links are resolved. The error says that the path can't be followed (a loop of links, a
 // file where a directory should be, a directory that may not be entered).
 func (w *Workspace) Locate(base, path string) (Place, error) {
-	full := path
+	full, start := path, "/"
 	if !filepath.IsAbs(path) {
-		full = base + "/" + path
+		full, start = base+"/"+path, base
 	}
-	real, err := realPath(full)
+	real, err := realFrom(start, path)
 	if err != nil {
 		return Place{}, plain(err)
 	}

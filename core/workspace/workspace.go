@@ -279,7 +279,11 @@ func realPath(p string) (string, error) {
 	if !filepath.IsAbs(p) {
 		return "", fs.ErrInvalid
 	}
-	cur := "/"
+	return realFrom("/", p)
+}
+
+// realFrom is realPath for a path that starts at a directory which is resolved already.
+func realFrom(cur, p string) (string, error) {
 	rest := strings.Split(p, "/")
 	links := 0
 	for len(rest) > 0 {
