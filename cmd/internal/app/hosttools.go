@@ -147,6 +147,7 @@ func openTodo(raw json.RawMessage) string {
 // sessionTools are the host tools that act on the running conversation.
 func (a *App) sessionTools() []core.Tool {
 	return []core.Tool{
+		a.planTool(),
 		newHostTool(a, "todo", "Replace the task list of this conversation.",
 			`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"status":{"enum":["pending","doing","done"]}},"required":["text"]}}},"required":["items"]}`, true,
 			func(ctx context.Context, s *turnSession, in struct {

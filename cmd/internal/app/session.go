@@ -26,6 +26,15 @@ type turnSession struct {
 	emit  func(core.Event)
 	opt   TurnOptions
 
+	// Of plans: the step that this turn is, the turn that it belongs to, what the steps of
+	// this turn cost and were denied.
+	step   string
+	parent *turnSession
+	budget *agent.Budget
+	model  string
+	extra  core.Usage
+	denied []core.Denied
+
 	mu      sync.Mutex
 	records []store.CallRecord
 	// detached is a call typed on the command line: it belongs to no stored session.
@@ -214,6 +223,9 @@ func (s *turnSession) finish(ctx context.Context) {
 func (s *turnSession) beforeWrite(ctx context.Context, name string, args json.RawMessage) error {
 	if s.gate.mode == "plan" {
 		return nil // nothing can be changed
+	}
+	if s.parent != nil {
+		return s.parent.beforeWrite(ctx, name, args) // the whole turn is one record
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

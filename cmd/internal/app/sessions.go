@@ -17,15 +17,16 @@ import (
 	"github.com/lingjiyidong/lj/store"
 )
 
-// Sessions lists stored conversations, newest first: of this project, or of all.
+// Sessions lists stored conversations, newest first: those of this project, or of all
+// with the sessions of plan steps too.
 func (a *App) Sessions(ctx context.Context, all bool, limit int) ([]core.Session, error) {
 	st, err := a.Store(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f := store.SessionFilter{Project: a.Project, Limit: limit}
+	f := store.SessionFilter{Project: a.Project, Kind: "chat", Limit: limit}
 	if all {
-		f.Project = ""
+		f.Project, f.Kind = "", ""
 	}
 	return st.Sessions(ctx, f)
 }

@@ -40,6 +40,11 @@ type TurnOptions struct {
 	Ask Asker
 	// Steer returns what the user wants a running turn to hear now. Nil: nothing.
 	Steer func() []string
+
+	// Of a step of a plan: the turn that it belongs to, its id, the shared budget.
+	parent *turnSession
+	step   string
+	budget *agent.Budget
 }
 
 // Asker is a person who can be asked.
@@ -244,10 +249,11 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	emit := o.Events
-	if emit == nil {
-		emit = func(core.Event) {}
+	out1 := &emitter{to: o.Events}
+	if out1.to == nil {
+		out1.to = func(core.Event) {}
 	}
+	emit := out1.emit
 	if c.fresh {
 		c.Session.Title = titleOf(o.Prompt)
 		if err := st.CreateSession(ctx, c.Session); err != nil {
@@ -274,11 +280,19 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	if o.MaxSteps != nil {
 		steps = *o.MaxSteps
 	}
-	session := &turnSession{app: a, store: st, conv: c, box: box, gate: gate, emit: emit, opt: o}
-	m := &model_{app: a, client: client, model: model, session: c.Session.ID, store: st, emit: emit}
+	budget, cause := o.budget, ""
+	if budget == nil {
+		budget = &agent.Budget{Limit: limit}
+	}
+	if o.step != "" {
+		cause = "step"
+	}
+	session := &turnSession{app: a, store: st, conv: c, box: box, gate: gate, emit: emit, opt: o, step: o.step, parent: o.parent, budget: budget, model: model}
+	m := &model_{app: a, client: client, model: model, session: c.Session.ID, store: st, emit: emit, step: o.step}
 	ag := agent.New(agent.Config{
+		Cause: cause,
 		Model: m, Log: st, Tools: session, Gate: gate, Run: session.run, Encode: encoder{},
-		Events: emit, MaxSteps: steps, Budget: &agent.Budget{Limit: limit}, Steer: o.Steer,
+		Events: emit, MaxSteps: steps, Budget: budget, Steer: o.Steer,
 		Estimate: func(n int) int { return n / 3 }, Now: a.opt.Now,
 	})
 	out := ag.Turn(ctx, agent.Input{
@@ -287,11 +301,14 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	})
 	c.history = out.Messages
 	session.finish(ctx)
+	own := out.Usage
+	out.Usage.Add(session.extra)
+	out.Denied = append(out.Denied, session.denied...)
 	res := resultOf(c.Session.ID, out)
-	if err := st.EndTurn(context.WithoutCancel(ctx), c.Session.ID, out.Stop, out.Usage); err != nil {
+	if err := st.EndTurn(context.WithoutCancel(ctx), c.Session.ID, out.Stop, own); err != nil {
 		return res, err
 	}
-	c.used.Add(out.Usage)
+	c.used.Add(own)
 	return res, nil
 }
 
