@@ -646,16 +646,14 @@ func (p *Policy) places(l *line, x word, cwds []string, lost bool) []workspace.P
 	}
 	if x.glob != "" {
 		for i, dir := range cwds {
-			pat := x.glob
-			if filepath.IsAbs(pat) {
-				if i > 0 {
-					break
-				}
-			} else {
-				pat = filepath.Join(globQuote(dir), pat)
+			if i > 0 && filepath.IsAbs(x.glob) {
+				break
 			}
-			list, _ := filepath.Glob(pat)
-			for _, m := range list[:min(len(list), maxMatches)] {
+			if p.mayEnterHome(dir, x.glob) {
+				out = append(out, workspace.Place{Abs: display(x.text), Home: true})
+			}
+			list, _ := p.expand(l, dir, x.glob)
+			for _, m := range list {
 				try(m)
 			}
 		}

@@ -203,6 +203,10 @@ find . -fprint x
 find . -fprintf x %p
 find . -fls x
 find $x
+ls /*/*/*/*/*/*
+cat /*/../etc/passwd
+rm -rf s*
+chmod 600 s*
 sort -o out a.txt
 sort -oout a.txt
 sort --output=out a.txt
@@ -559,6 +563,9 @@ echo x > .git/confi\g
 echo x > $'.git/config'
 echo x > .git/hook?/pre-commit
 tee .git/con*
+cat ~/.l*/lj.db
+cat $HOME/.l?/*
+rm -rf .gi*
 f=.git/config; echo x > $f
 f=.git; echo x > $f/config
 `},

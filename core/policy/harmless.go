@@ -349,24 +349,14 @@ func (h *harm) partly(x word, t string) bool {
 	return true
 }
 
-// maxMatches bounds how many files a wildcard is followed to.
-const maxMatches = 500
-
 // matches judges a word with wildcards by the files that it stands for now.
 func (h *harm) matches(x word) bool {
 	if h.c.lost || strings.Contains("/"+x.text+"/", "/../") {
 		return false
 	}
 	for _, base := range h.c.cwds {
-		pat := x.glob
-		if !filepath.IsAbs(pat) {
-			pat = filepath.Join(globQuote(base), pat)
-		}
-		list, err := filepath.Glob(pat)
-		if err != nil || len(list) > maxMatches {
-			return false
-		}
-		if len(list) == 0 && !h.inside(x.text) {
+		list, ok := h.p.expand(h.l, base, x.glob)
+		if !ok {
 			return false
 		}
 		for _, m := range list {
@@ -376,10 +366,6 @@ func (h *harm) matches(x word) bool {
 		}
 	}
 	return true
-}
-
-func globQuote(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
 // known says whether every argument is a plain literal.

@@ -222,6 +222,9 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	before := len(w.l.cmds)
 	beforeInner := len(w.l.inner)
 	w.command(s.Cmd)
+	if s.Background && len(w.l.cmds) == before {
+		w.strange("a background job")
+	}
 	for _, r := range s.Redirs {
 		w.redirect(r, before, beforeInner)
 	}

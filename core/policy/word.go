@@ -68,7 +68,7 @@ func (w *walker) word(x *syntax.Word) word {
 	}
 	if r.hasGlob {
 		r.out.one = false
-		if r.out.known && !r.out.odd {
+		if !r.out.odd && !strings.Contains(r.out.text, hole) {
 			r.out.glob = r.glob.String()
 		}
 		r.out.known = false
