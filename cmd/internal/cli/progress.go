@@ -47,7 +47,7 @@ func (p *progress) end(r app.Result) {
 		p.line("lj: %s", p.f.p.T("denied: %s %s (rule %s); allow it with --allow RULE, --mode auto or --yolo", d.Tool, shortArgs(d.Args, 80), d.Rule))
 	}
 	if r.Err != nil {
-		printError(p.f.Err, r.Err)
+		p.f.printError(r.Err)
 	}
 	if r.Usage.Unreported > 0 {
 		p.line("lj: %s", p.f.p.T("the server reported no usage for %d of %d requests", r.Usage.Unreported, r.Usage.Requests))

@@ -131,7 +131,7 @@ func Main(ctx context.Context, s Streams, args []string) int {
 		case errors.As(err, &silent):
 			status = silent.status
 		default:
-			printError(s.Err, err)
+			f.printError(err)
 			status = exitStatus(core.KindOf(err))
 		}
 	}
@@ -148,10 +148,10 @@ type silentError struct{ status int }
 
 func (e *silentError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
-func printError(w io.Writer, err error) {
-	fmt.Fprintln(w, "lj: "+oneLine(err.Error()))
+func (f *factory) printError(err error) {
+	fmt.Fprintln(f.Err, "lj: "+f.p.Tell(oneLine(err.Error())))
 	if next := core.NextOf(err); next != "" {
-		fmt.Fprintln(w, "  "+oneLine(next))
+		fmt.Fprintln(f.Err, "  "+f.p.Tell(oneLine(next)))
 	}
 }
 
