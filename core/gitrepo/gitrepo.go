@@ -519,6 +519,32 @@ func (r *Repo) Files(commit, dir string) (map[string][]byte, error) {
 	return out, nil
 }
 
+// File is one regular file in the tree of a commit. The error wraps core.ErrNotFound when
+// there is none.
+func (r *Repo) File(commit, name string) ([]byte, error) {
+	c, err := r.commit(commit)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.File(name)
+	if errors.Is(err, object.ErrFileNotFound) {
+		return nil, fmt.Errorf("%s in %s: %w", name, commit, core.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s in %s: %w", ErrDamaged, name, commit, err)
+	}
+	rd, err := f.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s in %s: %w", ErrDamaged, name, commit, err)
+	}
+	defer rd.Close()
+	b, err := io.ReadAll(rd)
+	if err != nil || plumbing.ComputeHash(plumbing.BlobObject, b) != f.Hash {
+		return nil, fmt.Errorf("%w: %s in %s is not what its name says", ErrDamaged, name, commit)
+	}
+	return b, nil
+}
+
 // Ref is the hash that a ref holds, "" when there is none.
 func (r *Repo) Ref(name string) (string, error) {
 	ref, err := r.st.Reference(plumbing.ReferenceName(name))
