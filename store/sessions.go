@@ -18,7 +18,7 @@ var _ core.SessionLog = (*Store)(nil)
 
 const sessionColumns = `id, title, title_by, project, model, system, tools, prompt_version, parent, kind,
 	created_at, updated_at, turns, last_stop, requests, prompt_tokens, cached_tokens, completion_tokens, unreported,
-	(SELECT count(*) FROM messages m WHERE m.session_id = sessions.id)`
+	(SELECT count(*) FROM messages m WHERE m.session_id = sessions.id AND m.note NOT IN ('epoch', 'copy'))`
 
 func scanSession(row interface{ Scan(...any) error }) (core.Session, error) {
 	var v core.Session
@@ -148,7 +148,7 @@ func (s *Store) Append(ctx context.Context, session string, msgs ...core.StoredM
 			}
 			turn = max(turn, m.Turn)
 			if _, err := tx.ExecContext(ctx, `INSERT INTO messages(session_id, seq, turn, at, role, note, text, raw) VALUES(?,?,?,?,?,?,?,?)`,
-				session, last, m.Turn, ms(at), m.Role, m.Note, searchText(m.Message), []byte(m.Raw)); err != nil {
+				session, last, m.Turn, ms(at), m.Role, m.Note, searchText(m), []byte(m.Raw)); err != nil {
 				return fmt.Errorf("append to session %s: %w", session, err)
 			}
 		}
@@ -160,8 +160,12 @@ func (s *Store) Append(ctx context.Context, session string, msgs ...core.StoredM
 	})
 }
 
-// searchText is what a search looks at: the words, and the arguments of calls.
-func searchText(m core.Message) string {
+// searchText is what a search looks at: the words, and the arguments of calls; nothing for
+// what a new epoch says again.
+func searchText(m core.StoredMessage) any {
+	if m.Note == "epoch" || m.Note == "copy" {
+		return nil
+	}
 	if len(m.ToolCalls) == 0 {
 		return m.Content
 	}

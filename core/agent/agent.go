@@ -141,6 +141,10 @@ type Config struct {
 	Estimate func(bytes int) int
 	// Steer returns, once, what the user wants the running turn to hear now.
 	Steer func() []string
+	// Fits says whether a conversation of so many bytes, of which the last report counted
+	// lastTokens for lastBytes, may be sent. When it does not, TooLong is asked to shorten it
+	// before the request. Nil: everything fits.
+	Fits func(msgs []json.RawMessage, lastTokens, lastBytes int) bool
 	// TooLong is asked once per turn to shorten the conversation when the server refuses
 	// it; it returns the messages to go on with. Nil means it can't be shortened.
 	TooLong func(ctx context.Context, msgs []json.RawMessage) ([]json.RawMessage, error)
@@ -235,6 +239,13 @@ func (a *Agent) Turn(ctx context.Context, in Input) Outcome {
 		if next := t.nextCost(); a.cfg.Budget.Over(next) {
 			return t.end(core.StopBudget, core.Errorf(core.KindLimit, "the token budget of %d would be exceeded: %d used, the next request needs about %d",
 				a.cfg.Budget.Limit, a.cfg.Budget.Used(), next).Hint("go on with --continue and a higher --budget-tokens"))
+		}
+		if step > 1 && t.cfg.Fits != nil && t.cfg.TooLong != nil && !t.cfg.Fits(t.msgs, t.lastIn, t.sent) {
+			msgs, err := t.cfg.TooLong(ctx, t.msgs)
+			if err != nil {
+				return t.end(core.StopInternal, err)
+			}
+			t.msgs, t.lastIn = msgs, 0
 		}
 		answer, stop, err := t.ask(ctx)
 		if err != nil {

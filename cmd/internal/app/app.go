@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/history"
 	"github.com/lingjiyidong/lj/core/llm"
 	"github.com/lingjiyidong/lj/evolve/snapshot"
 	"github.com/lingjiyidong/lj/store"
@@ -58,6 +59,8 @@ type App struct {
 	// before the first tool process starts.
 	addDirs []string
 	snaps   *snapshot.Engine
+	// meter corrects the estimate of tokens by what the server reports.
+	meter history.Meter
 }
 
 // Open finds home and project and reads the settings. It opens nothing else.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/history"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -145,7 +146,7 @@ func (a *App) Transcript(ctx context.Context, id string) (Transcript, error) {
 		return Transcript{}, err
 	}
 	t := Transcript{Session: s, Log: []TranscriptMessage{}}
-	for _, m := range msgs {
+	for _, m := range history.Log(msgs) {
 		t.Log = append(t.Log, TranscriptMessage{m.Seq, m.Turn, m.At, m.Role, m.Note, m.Content, m.Reasoning, m.ToolCalls, m.ToolCallID})
 	}
 	return t, nil

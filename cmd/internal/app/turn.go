@@ -13,6 +13,7 @@ import (
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/agent"
+	"github.com/lingjiyidong/lj/core/history"
 	"github.com/lingjiyidong/lj/core/llm"
 	"github.com/lingjiyidong/lj/prompts"
 	"github.com/lingjiyidong/lj/store"
@@ -191,8 +192,10 @@ func (c *Conversation) load(ctx context.Context, st *store.Store) error {
 		msgs = append(msgs, fix...)
 	}
 	for _, m := range msgs {
-		c.history = append(c.history, m.Raw)
 		c.turn = max(c.turn, m.Turn)
+	}
+	for _, m := range history.Current(msgs) {
+		c.history = append(c.history, m.Raw)
 	}
 	if c.known, err = st.Known(ctx, c.Session.ID); err != nil {
 		return err
@@ -262,6 +265,9 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		c.fresh = false
 	}
 	emit(core.Event{Type: core.EventSession, SessionID: c.Session.ID})
+	if err := c.makeRoom(ctx, st, o.Prompt, emit); err != nil {
+		return Result{}, err
+	}
 	c.turn++
 	text, err := c.userText(ctx, o, gate.mode)
 	if err != nil {
@@ -294,6 +300,13 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		Model: m, Log: st, Tools: session, Gate: gate, Run: session.run, Encode: encoder{},
 		Events: emit, MaxSteps: steps, Budget: budget, Steer: o.Steer,
 		Estimate: func(n int) int { return n / 3 }, Now: a.opt.Now,
+		Fits: c.fits,
+		TooLong: func(ctx context.Context, _ []json.RawMessage) ([]json.RawMessage, error) {
+			if err := c.newEpoch(ctx, st, emit); err != nil {
+				return nil, err
+			}
+			return append([]json.RawMessage{llm.EncodeSystem(c.Session.System)}, c.history...), nil
+		},
 	})
 	out := ag.Turn(ctx, agent.Input{
 		Session: c.Session.ID, Turn: c.turn, System: llm.EncodeSystem(c.Session.System),
@@ -391,6 +404,13 @@ func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) 
 	}, func(x llm.Delta) {
 		d(agent.Delta{Text: x.Text, Reasoning: x.Reasoning, Tool: x.ToolName, Reset: x.Reset})
 	})
+	if res.Usage.PromptTokens > 0 {
+		n := estimateTools(r.Tools)
+		for _, x := range r.Messages {
+			n += history.EstimateMessage(x)
+		}
+		m.app.meter.Report(n, res.Usage.PromptTokens)
+	}
 	if res.Usage.Requests > 0 {
 		if cerr := m.store.AddCost(context.WithoutCancel(ctx), r.Cause, m.model, m.session, res.Usage); cerr != nil && err == nil {
 			err = cerr
