@@ -14,7 +14,10 @@ import (
 	"github.com/lingjiyidong/lj/plugins/builtin/bash"
 	"github.com/lingjiyidong/lj/plugins/builtin/createdir"
 	"github.com/lingjiyidong/lj/plugins/builtin/editfile"
+	"github.com/lingjiyidong/lj/plugins/builtin/findsymbol"
+	"github.com/lingjiyidong/lj/plugins/builtin/getoutline"
 	"github.com/lingjiyidong/lj/plugins/builtin/grepfiles"
+	"github.com/lingjiyidong/lj/plugins/builtin/internal/index"
 	"github.com/lingjiyidong/lj/plugins/builtin/listfiles"
 	"github.com/lingjiyidong/lj/plugins/builtin/readfile"
 	"github.com/lingjiyidong/lj/plugins/builtin/writefile"
@@ -33,6 +36,7 @@ type Tool struct {
 
 // Files are the tools of the class "files".
 func Files() []Tool {
+	x := index.New()
 	return []Tool{
 		{Spec: spec(readfile.Spec()), Run: readfile.Run},
 		{Spec: spec(writefile.Spec()), Run: writefile.Run},
@@ -40,6 +44,8 @@ func Files() []Tool {
 		{Spec: spec(createdir.Spec()), Run: createdir.Run},
 		{Spec: spec(listfiles.Spec()), Run: listfiles.Run},
 		{Spec: spec(grepfiles.Spec()), Run: grepfiles.Run},
+		{Spec: spec(getoutline.Spec()), Run: getoutline.Tool{Index: x}.Run},
+		{Spec: spec(findsymbol.Spec()), Run: findsymbol.Tool{Index: x}.Run},
 	}
 }
 
