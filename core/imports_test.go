@@ -47,6 +47,7 @@ var alone = map[string][]string{
 	"github.com/spf13/viper":            {"cmd/internal/app"},
 	"github.com/spf13/cobra":            {"cmd/internal/cli"},
 	"github.com/hashicorp/go-plugin":    {"plugins/host", "plugins/plugintest"},
+	"github.com/tree-sitter":            {"plugins/builtin/internal/outline"},
 	"google.golang.org/grpc":            {"plugins/host", "plugins/plugintest", "plugins/wire/v1"},
 }
 

@@ -1,6 +1,6 @@
-// Package builtin lists the tools that are part of lj, as plain values in two classes that
-// are confined differently: files and bash. It knows nothing of processes, wire formats
-// and permissions; an adapter serves them.
+// Package builtin lists the tools that are part of lj, as plain values in three classes
+// that are confined differently: files, bash and web. It knows nothing of processes, wire
+// formats and permissions; an adapter serves them.
 //
 //	for _, t := range builtin.Files() {
 //		res, err := t.Run(ctx, core.ToolRequest{Args: args, Project: dir})
@@ -18,8 +18,11 @@ import (
 	"github.com/lingjiyidong/lj/plugins/builtin/getoutline"
 	"github.com/lingjiyidong/lj/plugins/builtin/grepfiles"
 	"github.com/lingjiyidong/lj/plugins/builtin/internal/index"
+	"github.com/lingjiyidong/lj/plugins/builtin/internal/web"
 	"github.com/lingjiyidong/lj/plugins/builtin/listfiles"
 	"github.com/lingjiyidong/lj/plugins/builtin/readfile"
+	"github.com/lingjiyidong/lj/plugins/builtin/webfetch"
+	"github.com/lingjiyidong/lj/plugins/builtin/websearch"
 	"github.com/lingjiyidong/lj/plugins/builtin/writefile"
 )
 
@@ -59,6 +62,32 @@ func Bash(o BashOptions) []Tool {
 	return []Tool{
 		{Spec: spec(bash.Spec()), Run: s.Run, Close: s.Close},
 		{Spec: spec(bash.JobsSpec()), Run: s.RunJobs, Close: s.Close},
+	}
+}
+
+// WebOptions configure the class "web". The zero value searches with DuckDuckGo and
+// connects to public addresses only.
+type WebOptions struct {
+	// Engine of web_search: "duckduckgo", "searxng", "brave" or "tavily"; "" is the first.
+	Engine string
+	// URL is the address of the engine, which may be private: needed for searxng, "" for
+	// the public one of the others.
+	URL string
+	// Key is what brave and tavily know the user by.
+	Key string
+	// AllowPrivate lets web_fetch connect to this machine and private networks.
+	AllowPrivate bool
+}
+
+// Web are the tools of the class "web", which need the network and no files: web_fetch
+// and web_search. Proxies are those of the environment at this call.
+func Web(o WebOptions) []Tool {
+	pages := web.New(web.Options{AllowPrivate: o.AllowPrivate})
+	engine := web.New(web.Options{AllowPrivate: o.AllowPrivate || o.URL != "", SameHost: true})
+	search := websearch.Tool{Engine: o.Engine, URL: o.URL, Key: o.Key, Client: engine}
+	return []Tool{
+		{Spec: spec(webfetch.Spec()), Run: webfetch.Tool{Client: pages}.Run, Close: pages.Close},
+		{Spec: spec(websearch.Spec()), Run: search.Run, Close: engine.Close},
 	}
 }
 
