@@ -404,6 +404,7 @@ func (r *Repo) Drop(hashes []string) error {
 		if e := os.Remove(r.loose(h)); e != nil && !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
+		os.Remove(filepath.Dir(r.loose(h))) // only when it is empty
 	}
 	if err != nil {
 		return fmt.Errorf("remove objects: %w", err)
