@@ -23,6 +23,7 @@ import (
 	"github.com/lingjiyidong/lj/core/history"
 	"github.com/lingjiyidong/lj/core/llm"
 	"github.com/lingjiyidong/lj/evolve/snapshot"
+	"github.com/lingjiyidong/lj/evolve/toolkit"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	// Self is the path of the lj binary, which built-in tools are served from.
 	Self string
 	Now  func() time.Time
+	// Approve asks a person a yes-or-no question outside of a turn; nil: nobody can be asked.
+	Approve func(ctx context.Context, question string) (bool, error)
 }
 
 // App is one run of lj. Parts are made when they are first asked for. Safe for use by
@@ -59,6 +62,8 @@ type App struct {
 	// before the first tool process starts.
 	addDirs []string
 	snaps   *snapshot.Engine
+	kitMu   sync.Mutex
+	kit     *toolkit.Toolkit
 	// meter corrects the estimate of tokens by what the server reports.
 	meter history.Meter
 }
@@ -160,6 +165,14 @@ func (a *App) Close() error {
 		c.Close()
 	}
 	a.client = map[string]*llm.Client{}
+	a.kitMu.Lock()
+	if a.kit != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		err = errors.Join(err, a.kit.Close(ctx))
+		cancel()
+		a.kit = nil
+	}
+	a.kitMu.Unlock()
 	if a.store != nil {
 		err = errors.Join(err, a.store.Close())
 		a.store = nil

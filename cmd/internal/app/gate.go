@@ -10,6 +10,7 @@ import (
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/policy"
+	"github.com/lingjiyidong/lj/core/sandbox"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -38,7 +39,7 @@ func (a *App) newGate(ctx context.Context, st *store.Store, c *Conversation, o T
 		Mode: mode, Yolo: o.Yolo, Project: a.Project, AddDirs: o.AddDirs, Home: a.Home,
 		Allow: allow, Ask: a.Config.Strings("permissions.ask"),
 		Deny:     append(append([]string{}, a.Config.Strings("permissions.deny")...), o.Deny...),
-		Confined: a.confined(),
+		Confined: a.confined(), ToolsConfined: sandbox.Probe().ToolsEnforced(),
 	})
 	if err != nil {
 		return nil, err

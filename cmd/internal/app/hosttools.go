@@ -28,8 +28,13 @@ func (h *hostTool) Spec() core.ToolSpec { return h.spec }
 
 func (h *hostTool) Call(ctx context.Context, req core.ToolRequest) (core.ToolResult, error) {
 	s, _ := sessionFrom(ctx)
+	if req.Sink != nil {
+		ctx = context.WithValue(ctx, sinkKey{}, req.Sink)
+	}
 	return h.run(ctx, s, req)
 }
+
+type sinkKey struct{}
 
 // newHostTool makes a host tool whose arguments are decoded into T, strictly.
 func newHostTool[T any](a *App, name, desc, schema string, readOnly bool, fn func(ctx context.Context, s *turnSession, in T) (string, error)) *hostTool {

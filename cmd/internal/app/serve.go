@@ -31,6 +31,11 @@ func Reexec(args []string) (status int, ok bool) {
 		return 0, false
 	}
 	switch args[1] {
+	case confineArg:
+		if len(args) < 3 {
+			break
+		}
+		return become(args[2:]), true
 	case serveArg:
 		if len(args) != 3 {
 			break

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/agent"
+	"github.com/lingjiyidong/lj/core/policy"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -72,6 +73,9 @@ func (s *turnSession) Resolve(call core.ToolCall) (core.Tool, core.ToolCall, err
 			call.Arguments = string(raw)
 		}
 	}
+	if err := s.box.sync(context.Background()); err != nil {
+		s.app.opt.Warn(err.Error())
+	}
 	t, ok := s.box.get(call.Name)
 	if !ok {
 		err := fmt.Errorf("there is no tool %q", call.Name)
@@ -125,7 +129,19 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 	if spec.Origin == core.OriginBuiltin || spec.Origin == core.OriginHost {
 		req.Context = rawContext
 	}
-	res, err := tool.Call(withSession(ctx, s), req)
+	callCtx := withSession(ctx, s)
+	if d.Rule != policy.RuleDefault {
+		// A rule, --yolo or a person said yes to this very call, whatever it wants.
+		callCtx = context.WithValue(callCtx, approval{}, true)
+	}
+	crashes := 0
+	if spec.Origin == core.OriginToolkit {
+		crashes = s.box.crashes(spec.Name)
+	}
+	res, err := tool.Call(callCtx, req)
+	if spec.Origin == core.OriginToolkit && err == nil && ctx.Err() == nil {
+		s.box.watch(ctx, spec, args, crashes, &res)
+	}
 	res.Text = s.box.mask(res.Text)
 	text := res.Text
 	if len(res.Text) > agent.MaxText {

@@ -41,6 +41,12 @@ type toolbox struct {
 	masks *secret.Masker
 	once  sync.Once
 	open  core.Tool // bash, not confined
+
+	kitMu      sync.Mutex
+	kit        map[string]*loaded // self-written tools by name
+	generation int64
+	retiring   sync.WaitGroup
+	closing    chan struct{}
 }
 
 // toolbox makes the tools on first use. No process starts before a tool is called.
@@ -54,8 +60,8 @@ func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &toolbox{app: a, host: h, reg: registry.New(), masks: a.masker()}
-	for _, t := range a.sessionTools() {
+	b := &toolbox{app: a, host: h, reg: registry.New(), masks: a.masker(), closing: make(chan struct{})}
+	for _, t := range append(a.sessionTools(), a.toolkitTools()...) {
 		if err := b.reg.Add(t); err != nil {
 			return nil, err
 		}
@@ -146,7 +152,10 @@ func (a *App) toolEnv(class string) []string {
 func (b *toolbox) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return b.host.Close(ctx)
+	close(b.closing)
+	err := b.host.Close(ctx)
+	b.retiring.Wait()
+	return err
 }
 
 func (b *toolbox) get(name string) (core.Tool, bool) { return b.reg.Get(name) }
@@ -294,6 +303,15 @@ func (b *toolbox) unmaskArgs(tool string, args json.RawMessage, project string) 
 	return json.Marshal(m)
 }
 
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}
+
 // ToolInfo is one tool as it is listed.
 type ToolInfo struct {
 	Name        string `json:"name"`
@@ -320,7 +338,27 @@ func (a *App) ToolList(ctx context.Context) ([]ToolInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.sync(ctx); err != nil {
+		return nil, err
+	}
 	var out []ToolInfo
+	if b.hasKit() {
+		// Those that are not live are listed too.
+		t, err := a.Toolkit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := t.Live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range all {
+			if l.State != core.ToolLive {
+				c := stats[l.Name]
+				out = append(out, ToolInfo{l.Name, l.Version, core.OriginToolkit, l.State, c.Calls, c.Failures, c.P50.Milliseconds(), l.Spec.Description})
+			}
+		}
+	}
 	for _, n := range b.names() {
 		t, ok := b.get(n)
 		if !ok {
@@ -330,6 +368,7 @@ func (a *App) ToolList(ctx context.Context) ([]ToolInfo, error) {
 		c := stats[n]
 		out = append(out, ToolInfo{s.Name, s.Version, s.Origin, "live", c.Calls, c.Failures, c.P50.Milliseconds(), s.Description})
 	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out, nil
 }
 
@@ -341,6 +380,7 @@ type ToolDetail struct {
 	Permissions *core.Permissions `json:"permissions,omitempty"`
 	Source      map[string]string `json:"source,omitempty"`
 	SkillMD     string            `json:"skill_md,omitempty"`
+	Evidence    []string          `json:"evidence,omitempty"`
 }
 
 // ToolShow is what is known of one tool.
@@ -356,6 +396,22 @@ func (a *App) ToolShow(ctx context.Context, name, version string) (ToolDetail, e
 	for _, i := range list {
 		if i.Name != name {
 			continue
+		}
+		if i.Origin == core.OriginToolkit {
+			t, err := a.Toolkit(ctx)
+			if err != nil {
+				return ToolDetail{}, err
+			}
+			v, err := t.Show(ctx, name, version)
+			if err != nil {
+				return ToolDetail{}, err
+			}
+			i.Version, i.Description, i.State = v.Version, v.Description, v.State
+			d := ToolDetail{ToolInfo: i, Schema: v.Schema, Permissions: &v.Permissions, Source: v.Source, SkillMD: v.Skill, Evidence: v.Health.Evidence}
+			if l, ok := b.get(name); ok {
+				d.ReadOnly = l.Spec().ReadOnly
+			}
+			return d, nil
 		}
 		t, ok := b.get(name)
 		if !ok {
@@ -423,6 +479,9 @@ func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o
 	}
 	b, err := a.toolbox(ctx)
 	if err != nil {
+		return core.ToolResult{}, err
+	}
+	if err := b.sync(ctx); err != nil {
 		return core.ToolResult{}, err
 	}
 	tool, ok := b.get(name)

@@ -72,7 +72,31 @@ func (f *factory) open(ctx context.Context, dir string) (*app.App, error) {
 	}
 	return app.Open(ctx, app.Options{
 		Environ: f.Environ, Dir: dir, ConfigFile: f.file, Flags: f.flags, Warn: f.warn, Version: f.Version, Self: f.Self,
+		Approve: f.approver(),
 	})
+}
+
+// approver asks a yes-or-no question on the terminal; nil where there is none.
+func (f *factory) approver() func(context.Context, string) (bool, error) {
+	if !f.InTTY || !f.ErrTTY {
+		return nil
+	}
+	return func(ctx context.Context, question string) (bool, error) {
+		fmt.Fprintf(f.Err, "%s\n%s ", question, f.p.T("Allow it? [y/N]"))
+		answer := make(chan string, 1)
+		go func() {
+			var line string
+			_, _ = fmt.Fscanln(f.In, &line) // no answer is a no
+			answer <- line
+		}()
+		select {
+		case a := <-answer:
+			a = strings.ToLower(strings.TrimSpace(a))
+			return a == "y" || a == "yes" || a == "是", nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
 }
 
 // printJSON prints one document.

@@ -94,5 +94,5 @@ func newTools(f *factory) *cobra.Command {
 	call.Flags().StringArrayVar(&t.addDirs, "add-dir", nil, f.p.T("a further directory that may be read and written"))
 	call.Flags().StringArrayVar(&t.deny, "deny", nil, f.p.T("deny what RULE matches"))
 	call.Flags().StringVar(&t.mode, "mode", "", f.p.T("ask, auto or plan"))
-	return group(f, "tools", f.p.T("Tools: built in, of the host, and self-written"), list, show, call)
+	return group(f, "tools", f.p.T("Tools: built in, of the host, and self-written"), append([]*cobra.Command{list, show, call}, toolkitCommands(f)...)...)
 }

@@ -14,7 +14,7 @@ type example struct {
 	x      []float64
 	y      float64
 	source string
-	row    pairRow
+	may    bool // no rule forbids a merge
 }
 
 type fitted struct {
@@ -26,7 +26,7 @@ type fitted struct {
 func examples(c memory.Cutter, rows []pairRow) []example {
 	out := make([]example, len(rows))
 	for i, r := range rows {
-		out[i] = example{memory.PairFeatures(c, r.a, r.b), float64(r.label), r.source, r}
+		out[i] = example{memory.PairFeatures(c, r.a, r.b), float64(r.label), r.source, memory.MayMerge(c, r.a, r.b)}
 	}
 	return out
 }
@@ -142,6 +142,8 @@ const folds = 5
 // crossValidate says on stderr how the model does on pairs that it was not fitted on.
 func crossValidate(name string, list []example, ridge float64) {
 	type count struct{ n, right int }
+	taus := []float64{0.7, 0.75, 0.8, 0.85, 0.9, 0.95}
+	merged, good, pos := make([]int, len(taus)), make([]int, len(taus)), 0
 	by := map[string]*count{}
 	var all count
 	for k := range folds {
@@ -158,6 +160,15 @@ func crossValidate(name string, list []example, ridge float64) {
 			if by[e.source] == nil {
 				by[e.source] = &count{}
 			}
+			pos += int(e.y)
+			if e.may {
+				for i, t := range taus {
+					if f.p(e.x) >= t {
+						merged[i]++
+						good[i] += int(e.y)
+					}
+				}
+			}
 			ok := (f.p(e.x) >= 0.5) == (e.y == 1)
 			all.n++
 			by[e.source].n++
@@ -172,6 +183,9 @@ func crossValidate(name string, list []example, ridge float64) {
 		fmt.Fprintf(os.Stderr, "  %s %.3f", s, float64(c.right)/float64(c.n))
 	}
 	fmt.Fprintln(os.Stderr)
+	for i, t := range taus {
+		fmt.Fprintf(os.Stderr, "   merge at %.2f: precision %.3f recall %.3f\n", t, float64(good[i])/float64(max(1, merged[i])), float64(good[i])/float64(pos))
+	}
 }
 
 const ridge = 30
