@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 //	requests N            so many requests came
 //	json FILE PATH WANT   the value at PATH (a.b.0.c) of the JSON in FILE is WANT
 //	status N COMMAND…     the command exits with status N
+//	samebeginning N M     system text and tool list of requests N and M are the same bytes
+//	beginning BYTES       system text and tool list of the first request are at most so long
 //	noprocess             no process of this script's home is left after 5 s
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -61,6 +63,9 @@ func TestScript(t *testing.T) {
 			"json":        checkJSON,
 			"status":      checkStatus,
 			"noprocess":   noProcess,
+
+			"samebeginning": sameBeginning,
+			"beginning":     beginning,
 		},
 	})
 }
@@ -126,6 +131,37 @@ func checkRequest(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if re.Match(list[n-1].Body) == neg {
 		ts.Fatalf("request %d: match of %s is %v:\n%s", n, args[1], !neg, list[n-1].Body)
+	}
+}
+
+// fixed is what every request of a prompt version begins with: tools and system text.
+func fixed(ts *testscript.TestScript, n string) (tools, system string) {
+	i, err := strconv.Atoi(n)
+	ts.Check(err)
+	list := server(ts).Requests()
+	if i < 1 || i > len(list) {
+		ts.Fatalf("there is no request %d", i)
+	}
+	var body struct {
+		Tools    json.RawMessage
+		Messages []struct{ Content string }
+	}
+	ts.Check(json.Unmarshal(list[i-1].Body, &body))
+	return string(body.Tools), body.Messages[0].Content
+}
+
+func sameBeginning(ts *testscript.TestScript, neg bool, args []string) {
+	t1, s1 := fixed(ts, args[0])
+	t2, s2 := fixed(ts, args[1])
+	if (t1 == t2 && s1 == s2) == neg {
+		ts.Fatalf("tools are the same: %v, system texts: %v", t1 == t2, s1 == s2)
+	}
+}
+
+func beginning(ts *testscript.TestScript, neg bool, args []string) {
+	t, s := fixed(ts, "1")
+	if most, err := strconv.Atoi(args[0]); err != nil || len(t)+len(s) > most {
+		ts.Fatalf("%d bytes of tools and %d of system text, at most %s are allowed", len(t), len(s), args[0])
 	}
 }
 

@@ -103,6 +103,8 @@ func (a *App) profile(class string) sandbox.Profile {
 	switch class {
 	case classFiles:
 		p.Net = sandbox.NetNone
+	case classWeb:
+		p.Net, p.Write = sandbox.NetAll, nil
 	case classBash:
 		p.Net = sandbox.NetAll
 		p.Write = append(p.Write, os.TempDir(), "/tmp", "/var/tmp")

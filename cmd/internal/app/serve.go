@@ -17,9 +17,13 @@ import (
 const (
 	classFiles = "files"
 	classBash  = "bash"
+	classWeb   = "web"
 	// classUnconfined is bash again, for what must write elsewhere.
 	classUnconfined = "bash-unconfined"
 )
+
+// webEnv carries the options of the web tools.
+const webEnv = "LJ_PLUGIN_WEB"
 
 // serveArg is the first argument of a process that serves built-in tools.
 const serveArg = "__serve"
@@ -54,6 +58,14 @@ func serve(class string) int {
 	switch class {
 	case classFiles:
 		sdk.ServeTools(adapt(builtin.Files())...)
+	case classWeb:
+		var opt builtin.WebOptions
+		if err := json.Unmarshal([]byte(os.Getenv(webEnv)), &opt); err != nil {
+			fmt.Fprintf(os.Stderr, "lj: options of the web tools: %v\n", err)
+			return 1
+		}
+		os.Unsetenv(webEnv)
+		sdk.ServeTools(adapt(builtin.Web(opt))...)
 	case classBash, classUnconfined:
 		opt := builtin.BashOptions{}
 		if d, err := time.ParseDuration(os.Getenv("LJ_PLUGIN_BASH_TIMEOUT")); err == nil {

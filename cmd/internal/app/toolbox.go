@@ -66,7 +66,7 @@ func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 			return nil, err
 		}
 	}
-	for class, list := range map[string][]builtin.Tool{classFiles: builtin.Files(), classBash: builtin.Bash(builtin.BashOptions{})} {
+	for class, list := range map[string][]builtin.Tool{classFiles: builtin.Files(), classBash: builtin.Bash(builtin.BashOptions{}), classWeb: builtin.Web(builtin.WebOptions{})} {
 		for _, t := range b.builtin(class, list) {
 			if err := b.reg.Add(t); err != nil {
 				return nil, err
@@ -143,7 +143,14 @@ func (a *App) toolEnv(class string) []string {
 		env = append(env, kv)
 	}
 	env = append(env, "LJ_HOME="+a.Home)
-	if class != classFiles {
+	if class == classWeb {
+		if raw, err := json.Marshal(builtin.WebOptions{
+			Engine: a.Config.String("web.search"), URL: a.Config.String("web.search_url"), Key: a.Config.String("web.search_key"), AllowPrivate: a.Config.Bool("web.allow_private"),
+		}); err == nil {
+			env = append(env, webEnv+"="+string(raw))
+		}
+	}
+	if class == classBash || class == classUnconfined {
 		env = append(env, "LJ_PLUGIN_BASH_TIMEOUT="+a.Config.Seconds("bash.timeout").String())
 	}
 	return env
