@@ -227,6 +227,11 @@ func (s *Store) salvage(ctx context.Context, aside string) (rows, incomplete int
 		_, err := tx.Exec(`DELETE FROM meta WHERE key = 'messages_indexed'`)
 		return err
 	})
+	// The index of memories is made again when memory is next opened.
+	_ = fresh.Tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT OR REPLACE INTO memory_totals VALUES(1, -1, 0)`)
+		return err
+	})
 	return rows, incomplete
 }
 
