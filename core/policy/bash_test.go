@@ -39,8 +39,8 @@ cat 'a.txt' "b.txt"
 \ls
 l"s" -la
 'ls'
-l\
-s
+ls \
+ -la
 grep -rn foo . | wc -l
 grep "a;b" a.txt
 grep '$(touch x)' a.txt
@@ -617,6 +617,9 @@ func TestCommandLines(t *testing.T) {
 		"# only a comment":                    "allow harmless",
 		"ls\n\n":                              "allow harmless",
 		"ls \\\n -la":                         "allow harmless",
+		"l\\\ns":                              "ask default",
+		"echo \"$\\\n(touch x)\"":             "ask default",
+		"echo $\\\n!":                         "ask default",
 		"ls\\\n;touch x":                      "ask default",
 		"ls # x\ntouch x":                     "ask default",
 		"((((((((((((((((((":                  "ask default",

@@ -51,7 +51,7 @@ var readers = sync.OnceValue(func() map[string]*reader {
 		"dir":  anyArgs, "vdir": anyArgs, "wc": {ok: []string{"-l a.txt", "-l *.go"}, not: []string{"--files0-from=/etc/x"}},
 		"tac": anyArgs, "nl": anyArgs, "rev": anyArgs, "cut": {values: "bcdf", ok: []string{"-d: -f1 a.txt", "-d / -f 1"}, not: []string{"-f1 /etc/passwd"}},
 		"fold": anyArgs, "fmt": anyArgs, "paste": {values: "d"}, "join": {values: "t"}, "expand": anyArgs, "unexpand": anyArgs,
-		"column": {values: "s"}, "od": anyArgs, "hexdump": anyArgs, "strings": anyArgs, "comm": anyArgs, "cmp": anyArgs,
+		"column": {values: "s"}, "od": anyArgs, "hexdump": anyArgs, "strings": {check: (*harm).strings, ok: []string{"a.txt", "-n 8 a.txt"}, not: []string{"@a.txt", "/etc/passwd"}}, "comm": anyArgs, "cmp": anyArgs,
 		"md5sum": anyArgs, "sha1sum": anyArgs, "sha224sum": anyArgs, "sha256sum": anyArgs, "sha384sum": anyArgs, "sha512sum": anyArgs,
 		"b2sum": anyArgs, "cksum": anyArgs, "sum": anyArgs, "base64": {values: "w"}, "base32": {values: "w"},
 		"stat": {values: "c"}, "readlink": anyArgs, "realpath": anyArgs, "df": anyArgs,
@@ -78,9 +78,9 @@ var readers = sync.OnceValue(func() map[string]*reader {
 		"uniq": {values: "fsw", max: 1, ok: []string{"", "-c", "a.txt", "-f 1"}, not: []string{"a.txt b.txt", "-c a.txt b.txt"}},
 		"diff": {flags: "l", long: []string{"--paginate", "--to-file", "--from-file"}, values: "UCIxXFD",
 			ok: []string{"a.txt b.txt", "-u a.txt b.txt"}, not: []string{"a.txt /etc/passwd", "-l a b"}},
-		"file": {flags: "Cmf", long: []string{"--compile", "--magic-file", "--files-from"}, ok: []string{"a.txt", "-b a.txt"}, not: []string{"-C -m x", "-bC", "--comp"}},
+		"file": {flags: "CmfzZ", long: []string{"--compile", "--magic-file", "--files-from"}, ok: []string{"a.txt", "-b a.txt"}, not: []string{"-C -m x", "-bC", "--comp"}},
 		"tree": {flags: "oRl", long: []string{"--fromfile", "--fromtabfile", "--gitfile", "--infofile"}, values: "LPI", ok: []string{"-L 2", "src"}, not: []string{"-o x", "-ao x", "-R -L 2", "/"}},
-		"jq":   {flags: "L", long: []string{"--from-file", "--slurpfile", "--rawfile", "--argfile"}, pattern: "\x00", ok: []string{".a a.json", "-r '.[] | .x' a.json"}, not: []string{". /etc/passwd", "-f/etc/passwd ."}},
+		"jq":   {check: (*harm).jq, ok: []string{".a a.json", "-r '.[] | .x' a.json"}, not: []string{". /etc/passwd", "-f/etc/passwd .", "-f /etc/passwd", `-n 'import "/x" as $d; $d'`, "-n 'include \"x\"; 1'"}},
 		"xxd":  {flags: "r", long: []string{"-revert"}, values: "lsc", max: 1, ok: []string{"a.txt", "-l 16 a.txt"}, not: []string{"a.txt b.txt", "-r a.txt"}},
 		"sed":  {check: (*harm).sed, ok: []string{"-n 1,20p a.txt", "-n '/foo/,/bar/p' a.txt", "-n '$p' a.txt", "-n -e 3p a.txt", "5q a.txt"}, not: []string{"-i s/a/b/ a.txt", "-n '1w out' a.txt", "-n '1e touch x' a.txt", "-n 's/a/b/w out' a.txt", "-n 's/x/y/e' a.txt", "-n 1p /etc/passwd", "-f script a.txt", "-n -i 1p a.txt", "-ni 1p a.txt", "-n '1r x' a.txt"}},
 		"date": {check: (*harm).date, ok: []string{"", "+%s", "-u", "-u +%Y", "-d yesterday", "--iso-8601"}, not: []string{"-s now", "--set=now", "010112002020", "-us now", "--se=now"}},
@@ -376,6 +376,26 @@ func (h *harm) known() bool {
 		}
 	}
 	return true
+}
+
+// jq reads files by modules too.
+func (h *harm) jq() bool {
+	for _, x := range h.args {
+		if strings.Contains(x.text, "import") || strings.Contains(x.text, "include") {
+			return false
+		}
+	}
+	return h.table(&reader{flags: "Lf", long: []string{"--from-file", "--slurpfile", "--rawfile", "--argfile"}, pattern: "\x00"})
+}
+
+// strings takes options from @FILE.
+func (h *harm) strings() bool {
+	for _, x := range h.args {
+		if strings.HasPrefix(x.text, "@") || !x.known && (x.text == "" || strings.ContainsAny(x.text[:1], "*?["+hole)) {
+			return false
+		}
+	}
+	return h.table(&reader{})
 }
 
 func none(h *harm) bool { return len(h.args) == 0 }

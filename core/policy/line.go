@@ -147,6 +147,10 @@ func (w *walker) script(src string) {
 		w.broken("it is nested too deep to be judged")
 		return
 	}
+	if why := continued(src); why != "" {
+		w.strange(why)
+		w.l.unsure = true
+	}
 	parser := parsers.Get().(*syntax.Parser)
 	f, err := parser.Parse(strings.NewReader(src), "")
 	parsers.Put(parser)
@@ -166,6 +170,37 @@ func (w *walker) safely(f func()) {
 	}
 	defer func() { _ = recover() }()
 	f()
+}
+
+// continued finds lines joined by a backslash in ways that the shell and the parser take
+// differently: the shell joins them before it looks for tokens, so that $\, a line feed and
+// (command) are a substitution, but not in comments, which the parser joins. Between words
+// both agree.
+func continued(s string) string {
+	for from := 0; ; {
+		i := strings.Index(s[from:], "\\\n")
+		if i < 0 {
+			return ""
+		}
+		i += from
+		from = i + 2
+		n := 0
+		for i-n > 0 && s[i-n-1] == '\\' {
+			n++
+		}
+		if n%2 == 1 {
+			continue // an escaped backslash, then the line's end
+		}
+		if i > 0 && strings.IndexByte(" \t\n", s[i-1]) < 0 {
+			return "a word that goes on in the next line"
+		}
+		row := s[strings.LastIndexByte(s[:i], '\n')+1 : i]
+		for j := 0; j < len(row); j++ {
+			if row[j] == '#' && (j == 0 || strings.IndexByte(" \t;&|()<>`", row[j-1]) >= 0) {
+				return "a comment that ends with a backslash"
+			}
+		}
+	}
 }
 
 // deep says whether brackets are nested so deep that the parser, which recurses, would
@@ -237,9 +272,7 @@ func (w *walker) redirect(r *syntax.Redirect, before, beforeInner int) {
 	piped := func() { w.feeds(before, beforeInner) }
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
-		if r.Hdoc != nil {
-			w.input(w.heredoc(r), before, beforeInner)
-		}
+		w.input(w.heredoc(r), before, beforeInner)
 		piped()
 		return
 	case syntax.WordHdoc:
@@ -275,10 +308,22 @@ func (w *walker) heredoc(r *syntax.Redirect) word {
 			quoted = false
 		}
 	}
+	if !quoted && strings.Contains(w.l.src, "\\\n") {
+		// The shell joins lines before it looks for the end word; the parser after.
+		w.strange("a here-document beside a continued line")
+		w.l.unsure = true
+	}
+	if r.Hdoc == nil {
+		return rd.out
+	}
 	for _, p := range r.Hdoc.Parts {
 		if l, ok := p.(*syntax.Lit); ok && quoted {
 			rd.quoted(l.Value)
 			continue
+		} else if !ok && p.Pos().Line() != p.End().Line() {
+			// The shell looks for the end word first, in every line.
+			w.strange("a here-document with an expansion over several lines")
+			w.l.unsure = true
 		}
 		rd.part(p, false, true)
 	}

@@ -168,7 +168,9 @@ func (r *wordReader) literal(s string, first bool) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\\':
-			if i++; i < len(s) && s[i] != '\n' {
+			if i++; i >= len(s) {
+				r.quoted(`\`) // the end of the line: it means itself
+			} else if s[i] != '\n' {
 				_, n := utf8.DecodeRuneInString(s[i:])
 				r.quoted(s[i : i+n])
 				i += n - 1
