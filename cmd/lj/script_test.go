@@ -72,7 +72,18 @@ func TestScript(t *testing.T) {
 
 // goEnv lets scripts that call the go command share this test's caches.
 var goEnv = map[string]string{
-	"GOCACHE": os.Getenv("GOCACHE"), "GOMODCACHE": os.Getenv("GOMODCACHE"), "GOPATH": os.Getenv("GOPATH"),
+	"GOCACHE": goCache(), "GOMODCACHE": os.Getenv("GOMODCACHE"), "GOPATH": os.Getenv("GOPATH"),
+}
+
+func goCache() string {
+	if d := os.Getenv("GOCACHE"); d != "" {
+		return d
+	}
+	d, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(d, "go-build")
 }
 
 type serverKey struct{ ts *testscript.TestScript }
