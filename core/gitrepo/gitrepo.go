@@ -303,15 +303,38 @@ func (r *Repo) Plan(e Edit) (*Batch, error) {
 	ch := p.add(plumbing.CommitObject, b)
 	batch := &Batch{Commit: ch.String(), Tree: tree.String()}
 	if e.Tag != "" {
-		t := &object.Tag{Name: e.Tag, Tagger: signature(e.Time), Message: e.Message, TargetType: plumbing.CommitObject, Target: ch}
-		b, err := encoded(t)
+		h, err := p.tag(e.Tag, ch, e.Message, e.Time)
 		if err != nil {
-			return nil, fmt.Errorf("encode tag: %w", err)
+			return nil, err
 		}
-		batch.Tag = p.add(plumbing.TagObject, b).String()
+		batch.Tag = h.String()
 	}
 	batch.Objects = p.out
 	return batch, nil
+}
+
+func (p *planner) tag(name string, commit plumbing.Hash, message string, at time.Time) (plumbing.Hash, error) {
+	t := &object.Tag{Name: name, Tagger: signature(at), Message: message, TargetType: plumbing.CommitObject, Target: commit}
+	b, err := encoded(t)
+	if err != nil {
+		return plumbing.ZeroHash, fmt.Errorf("encode tag: %w", err)
+	}
+	return p.add(plumbing.TagObject, b), nil
+}
+
+// PlanTag makes the tag object that Plan made beside a commit again; Batch.Objects is
+// empty when it is still stored.
+func (r *Repo) PlanTag(name, commit string) (*Batch, error) {
+	c, err := r.commit(commit)
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{r: r, seen: map[string]bool{}}
+	h, err := p.tag(name, c.Hash, c.Message, c.Committer.When)
+	if err != nil {
+		return nil, err
+	}
+	return &Batch{Commit: commit, Tree: c.TreeHash.String(), Tag: h.String(), Objects: p.out}, nil
 }
 
 func (r *Repo) loose(hash string) string {

@@ -29,12 +29,13 @@
 //
 // # Watching
 //
-// RecordOutcome counts how calls of a version end. A version is put back to the one that
-// was live before it when, among its last 10 calls, 3 crashed; or when it has been called
-// 10 times, at least half of its last 20 calls failed, and its predecessor failed less
-// than half as often. Without a predecessor that may serve it is disabled, by crashes or
-// when all of its last 20 calls failed. The evidence stays in the ledger and in the tool's
-// reason.
+// RecordOutcome counts how calls of a version end. A version is put back to its
+// predecessor when, among its last 10 calls, 3 crashed; or when it has been called 10
+// times, at least half of its last 20 calls failed, and the predecessor failed less than
+// half as often. The predecessor is the version that was live before when that is lower,
+// else the next lower accepted one; one that was itself put away for these reasons does
+// not count. Without one the tool is disabled, by crashes or when all of its last 20 calls
+// failed. The evidence stays in the ledger and in the tool's reason.
 //
 // # Failpoints
 //

@@ -117,6 +117,15 @@ func (c *change) commit(ctx context.Context, name string, decide func(state) (pl
 	if err != nil {
 		return err
 	}
+	if main != "" && !t.stampsAgree() {
+		// Somebody meddled since the start: what is marked as right below must be right.
+		if err := t.mend(ctx); err != nil {
+			return err
+		}
+		if main, err = repo.Ref(gitrepo.Main); err != nil {
+			return err
+		}
+	}
 	data := changeData{Name: name, Main: main, Refs: map[string]string{}}
 	var batch *gitrepo.Batch
 	liveCommit := ""
@@ -291,7 +300,7 @@ func (t *Toolkit) checkout(repo *gitrepo.Repo, commit, dir string) error {
 		return err
 	}
 	to := filepath.Join(t.dir(), filepath.FromSlash(dir))
-	if have, ok := readTree(to); ok && sameFiles(have, want) {
+	if have, ok := readTree(to); ok && sameFiles(have, want) && len(want) > 0 {
 		return nil
 	}
 	if len(want) == 0 {

@@ -267,11 +267,15 @@ func (t *Toolkit) mendRefs(ctx context.Context, repo *gitrepo.Repo, m mark) (str
 				continue
 			}
 		}
-		if _, err := repo.Commit(v.Commit); err != nil {
+		b, err := repo.PlanTag(v.Name+"/"+v.Version, v.Commit)
+		if err != nil {
 			t.o.Warn(fmt.Sprintf("the source of %s %s is lost: %v", v.Name, v.Version, err))
 			continue
 		}
-		set[tag] = v.Commit // without its tag object, but the same commit
+		if err := repo.Write(b.Objects); err != nil {
+			return "", err
+		}
+		set[tag] = b.Tag
 	}
 	want := map[string]string{}
 	for _, r := range records {
@@ -372,7 +376,10 @@ func (t *Toolkit) mendFiles(repo *gitrepo.Repo, main string) error {
 			}
 		}
 		have, ok := readTree(filepath.Join(t.dir(), filepath.FromSlash(dir)))
-		if ok && sameFiles(have, files) {
+		if ok && sameFiles(have, files) && len(files) > 0 {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(t.dir(), filepath.FromSlash(dir))); err != nil && len(files) == 0 {
 			continue
 		}
 		changed = append(changed, dir)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/evolve/version"
 )
 
 // The rule of the watch; the package comment says it in words.
@@ -124,7 +125,7 @@ func (t *Toolkit) judge(ctx context.Context, h core.ToolHealth) (Decision, error
 	if v.Version != h.Version || record.State != core.ToolLive {
 		return Decision{}, nil
 	}
-	back, healthy, err := t.fallback(ctx, record)
+	back, err := t.fallback(ctx, record)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -147,13 +148,12 @@ func (t *Toolkit) judge(ctx context.Context, h core.ToolHealth) (Decision, error
 		reason = fmt.Sprintf("%d of its last %d calls failed, of %s %d of %d", failed, len(window), back, failures(old), len(old))
 	case len(window) == watchWindow && failed == watchWindow:
 		reason = fmt.Sprintf("its last %d calls all failed", len(window))
-		healthy = false
 	}
 	if reason == "" {
 		return Decision{}, nil
 	}
 	d := Decision{Tool: h.Name, From: h.Version, Reason: reason, Evidence: tailOf(h.Evidence, 5)}
-	if back != "" && healthy {
+	if back != "" {
 		if _, err := t.putBack(ctx, h.Name, back, h.Version+" was put back: "+reason, nil); err != nil {
 			return Decision{}, err
 		}
@@ -169,25 +169,39 @@ func (t *Toolkit) judge(ctx context.Context, h core.ToolHealth) (Decision, error
 
 func tailOf(list []string, n int) []string { return slices.Clone(list[max(0, len(list)-n):]) }
 
-// fallback is the version that may serve instead of the live one: the one that was live
-// before, else the next lower accepted one. healthy is false when it was itself put away
-// for crashes.
-func (t *Toolkit) fallback(ctx context.Context, r core.ToolRecord) (ver string, healthy bool, err error) {
+// fallback is the version that may serve instead of the live one, "" for none: the one
+// that was live before it when that is lower, else the next lower accepted one, leaving
+// out those that were put away themselves.
+func (t *Toolkit) fallback(ctx context.Context, r core.ToolRecord) (string, error) {
 	list, err := t.accepted(ctx, r.Name)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
-	ver = r.Previous
-	if _, err := find(list, r.Name, ver); ver == "" || ver == r.Version || err != nil {
-		if ver, err = lower(list, r.Name, r.Version); err != nil {
-			return "", false, nil // there is none
+	live, err := version.Parse(r.Version)
+	if err != nil {
+		return "", err
+	}
+	var candidates []string
+	for _, v := range slices.Backward(list) {
+		if w, err := version.Parse(v.Version); err == nil && w.Compare(live) < 0 {
+			if v.Version == r.Previous {
+				candidates = slices.Insert(candidates, 0, v.Version)
+			} else {
+				candidates = append(candidates, v.Version)
+			}
 		}
 	}
-	h, err := t.o.Ledger.ToolHealth(ctx, r.Name, ver)
-	if err != nil {
-		return "", false, err
+	for _, c := range candidates {
+		h, err := t.o.Ledger.ToolHealth(ctx, r.Name, c)
+		if err != nil {
+			return "", err
+		}
+		window := tail(h.Recent, watchWindow)
+		if strings.Count(tail(h.Recent, watchRecent), "c") < watchCrashes && (len(window) < watchMinCalls || failures(window)*watchFailedHalf < len(window)) {
+			return c, nil
+		}
 	}
-	return ver, strings.Count(tail(h.Recent, watchRecent), "c") < watchCrashes, nil
+	return "", nil
 }
 
 func (t *Toolkit) flushHealth(ctx context.Context) error {
