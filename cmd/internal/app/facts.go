@@ -20,11 +20,6 @@ const (
 	maxListing      = 60 // entries
 )
 
-// systemText is the active system text and its version number.
-func (a *App) systemText(ctx context.Context) (string, int, error) {
-	return prompts.System(), prompts.BuiltinVersion, nil
-}
-
 // userText is the whole text of the user's message: in a session's first turn the facts of
 // the project, then what changes from turn to turn, then the user's own words, last.
 func (c *Conversation) userText(ctx context.Context, o TurnOptions, mode string) (string, error) {
