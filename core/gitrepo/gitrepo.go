@@ -521,26 +521,44 @@ func (r *Repo) Files(commit, dir string) (map[string][]byte, error) {
 		}
 		t = sub
 	}
-	err = t.Files().ForEach(func(f *object.File) error {
-		rd, err := f.Reader()
+	w := object.NewTreeWalker(t, true, nil)
+	defer w.Close()
+	for {
+		name, e, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("%w: files of %s: %w", ErrDamaged, commit, err)
 		}
-		defer rd.Close()
-		b, err := io.ReadAll(rd)
-		if err != nil {
-			return err
+		if !e.Mode.IsFile() {
+			continue
 		}
-		if plumbing.ComputeHash(plumbing.BlobObject, b) != f.Hash {
-			return fmt.Errorf("%s is not what its name says", f.Hash)
+		if out[name], err = r.blob(e.Hash); err != nil {
+			return nil, fmt.Errorf("%s of %s: %w", name, commit, err)
 		}
-		out[f.Name] = b
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: files of %s: %w", ErrDamaged, commit, err)
 	}
-	return out, nil
+}
+
+// blob reads a blob and compares it with its name.
+func (r *Repo) blob(h plumbing.Hash) ([]byte, error) {
+	o, err := r.st.EncodedObject(plumbing.BlobObject, h)
+	if err != nil {
+		return nil, fmt.Errorf("%w: blob %s: %w", ErrDamaged, h, err)
+	}
+	rd, err := o.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("%w: blob %s: %w", ErrDamaged, h, err)
+	}
+	defer rd.Close()
+	b, err := io.ReadAll(rd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: blob %s: %w", ErrDamaged, h, err)
+	}
+	if plumbing.ComputeHash(plumbing.BlobObject, b) != h {
+		return nil, fmt.Errorf("%w: blob %s is not what its name says", ErrDamaged, h)
+	}
+	return b, nil
 }
 
 // File is one regular file in the tree of a commit. The error wraps core.ErrNotFound when
@@ -550,23 +568,18 @@ func (r *Repo) File(commit, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.File(name)
-	if errors.Is(err, object.ErrFileNotFound) {
+	t, err := object.GetTree(r.st, c.TreeHash)
+	if err != nil {
+		return nil, fmt.Errorf("%w: tree of %s: %w", ErrDamaged, commit, err)
+	}
+	e, err := t.FindEntry(name)
+	if errors.Is(err, object.ErrEntryNotFound) || errors.Is(err, object.ErrDirectoryNotFound) || err == nil && !e.Mode.IsFile() {
 		return nil, fmt.Errorf("%s in %s: %w", name, commit, core.ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s in %s: %w", ErrDamaged, name, commit, err)
 	}
-	rd, err := f.Reader()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s in %s: %w", ErrDamaged, name, commit, err)
-	}
-	defer rd.Close()
-	b, err := io.ReadAll(rd)
-	if err != nil || plumbing.ComputeHash(plumbing.BlobObject, b) != f.Hash {
-		return nil, fmt.Errorf("%w: %s in %s is not what its name says", ErrDamaged, name, commit)
-	}
-	return b, nil
+	return r.blob(e.Hash)
 }
 
 // Ref is the hash that a ref holds, "" when there is none.
