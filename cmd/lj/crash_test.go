@@ -299,3 +299,44 @@ func TestKilledCallIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// What a command started outlives neither lj nor its kill: at the latest the next start
+// ends it, however far it had moved away.
+func TestNothingOutlivesKill(t *testing.T) {
+	s := llmtest.New(
+		llmtest.Turn{Calls: []llmtest.Call{{Name: "bash", Args: map[string]any{
+			"command": "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > pid; sleep 300') & touch started; sleep 100"}}}},
+		llmtest.Turn{Calls: []llmtest.Call{{Name: "bash", Args: map[string]any{"command": "echo again"}}}},
+		llmtest.Turn{Text: "ok"},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	cmd := u.command(t.Context(), "run", "--yolo", "go")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, filepath.Join(u.project, "started"))
+	waitFor(t, filepath.Join(u.project, "pid"))
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if out, errs, status := u.run("run", "--yolo", "--continue", "go on"); status != 0 {
+		t.Fatalf("%d %s%s", status, out, errs)
+	}
+	b, err := os.ReadFile(filepath.Join(u.project, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := strings.TrimSpace(string(b))
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		raw, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil || strings.Contains(string(raw), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s is still there: %s", pid, raw)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

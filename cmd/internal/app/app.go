@@ -62,8 +62,10 @@ type App struct {
 	// before the first tool process starts.
 	addDirs []string
 	snaps   *snapshot.Engine
-	kitMu   sync.Mutex
-	kit     *toolkit.Toolkit
+	// background is what runs beside the work; Close waits for it.
+	background sync.WaitGroup
+	kitMu      sync.Mutex
+	kit        *toolkit.Toolkit
 	// meter corrects the estimate of tokens by what the server reports.
 	meter history.Meter
 }
@@ -161,6 +163,7 @@ func (a *App) Close() error {
 		err = a.tools.close()
 		a.tools = nil
 	}
+	a.background.Wait()
 	for _, c := range a.client {
 		c.Close()
 	}

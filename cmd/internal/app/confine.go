@@ -8,6 +8,7 @@ import (
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/sandbox"
+	"github.com/lingjiyidong/lj/plugins/builtin/bash"
 )
 
 // profileEnv carries the profile to the process that enters it.
@@ -121,6 +122,9 @@ func (a *App) profile(class string) sandbox.Profile {
 // itself, before it serves.
 func (a *App) confine(class string) func(cmd *exec.Cmd, socketDir string) error {
 	return func(cmd *exec.Cmd, socketDir string) error {
+		if class == classBash {
+			a.sweep()
+		}
 		p := a.profile(class)
 		p.Sockets = socketDir
 		sandbox.Prepare(cmd, p)
@@ -128,6 +132,9 @@ func (a *App) confine(class string) func(cmd *exec.Cmd, socketDir string) error 
 		return nil
 	}
 }
+
+// sweep ends, beside the work, what commands of an lj that was killed left behind.
+func (a *App) sweep() { a.background.Go(func() { bash.Sweep() }) }
 
 // enter confines this process when its parent wants it.
 func enter() error {

@@ -76,10 +76,14 @@ func (g *gate) Ask(ctx context.Context, spec core.ToolSpec, call core.ToolCall, 
 	switch answer {
 	case "once":
 	case "session":
-		g.policy.Grant(rule)
+		if err := g.policy.Grant(rule); err != nil {
+			g.app.opt.Warn(err.Error())
+		}
 		g.conv.granted = append(g.conv.granted, rule)
 	case "always":
-		g.policy.Grant(rule)
+		if err := g.policy.Grant(rule); err != nil {
+			g.app.opt.Warn(err.Error())
+		}
 		g.conv.granted = append(g.conv.granted, rule)
 		if err := g.store.Grant(ctx, g.app.Project, rule); err != nil {
 			g.app.opt.Warn(fmt.Sprintf("the grant %s is not kept: %v", rule, err))

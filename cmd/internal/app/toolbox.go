@@ -20,6 +20,7 @@ import (
 	"github.com/lingjiyidong/lj/core/secret"
 	"github.com/lingjiyidong/lj/core/workspace"
 	"github.com/lingjiyidong/lj/plugins/builtin"
+	"github.com/lingjiyidong/lj/plugins/builtin/bash"
 	"github.com/lingjiyidong/lj/plugins/host"
 	"github.com/lingjiyidong/lj/plugins/registry"
 )
@@ -56,7 +57,11 @@ func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 	if a.tools != nil {
 		return a.tools, nil
 	}
-	h, err := host.New(host.Options{SocketRoot: filepath.Join(a.Home, "cache", "run"), Logger: warnWriter{a.opt.Warn}})
+	h, err := host.New(host.Options{SocketRoot: filepath.Join(a.Home, "cache", "run"), Logger: warnWriter{a.opt.Warn}, OnCrash: func(e host.CrashError) {
+		if strings.HasPrefix(e.Tool, "bash") || strings.HasPrefix(e.Tool, "lj bash") {
+			bash.Sweep() // what its commands had started
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}
