@@ -46,6 +46,7 @@ var alone = map[string][]string{
 	"github.com/mattn/go-sqlite3":       {"store", "store/fts5"},
 	"github.com/spf13/viper":            {"cmd/internal/app"},
 	"github.com/spf13/cobra":            {"cmd/internal/cli"},
+	"github.com/reeflective/readline":   {"cmd/internal/cli"},
 	"github.com/hashicorp/go-plugin":    {"plugins/host", "plugins/plugintest"},
 	"github.com/tree-sitter":            {"plugins/builtin/internal/outline"},
 	"google.golang.org/grpc":            {"plugins/host", "plugins/plugintest", "plugins/wire/v1"},

@@ -27,6 +27,7 @@ func run() int {
 		return status
 	}
 	var last atomic.Pointer[os.Signal]
+	var handler atomic.Pointer[func() bool]
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := make(chan os.Signal, 4)
@@ -34,6 +35,10 @@ func run() int {
 	go func() {
 		for n := 0; ; n++ {
 			sig := <-signals
+			if h := handler.Load(); h != nil && sig == os.Interrupt && (*h)() {
+				n--
+				continue
+			}
 			last.CompareAndSwap(nil, &sig)
 			if n == 0 {
 				cancel(fmt.Errorf("%s", sig))
@@ -58,6 +63,13 @@ func run() int {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTTY: term.IsTerminal(int(os.Stdin.Fd())), OutTTY: term.IsTerminal(int(os.Stdout.Fd())), ErrTTY: term.IsTerminal(int(os.Stderr.Fd())),
 		Environ: os.Environ(), Dir: dir, Self: self, Version: v, Commit: commit,
+		OnInterrupt: func(h func() bool) {
+			if h == nil {
+				handler.Store(nil)
+				return
+			}
+			handler.Store(&h)
+		},
 		Signal: func() os.Signal {
 			if s := last.Load(); s != nil {
 				return *s

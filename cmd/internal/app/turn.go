@@ -258,7 +258,9 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	}
 	emit := out1.emit
 	if c.fresh {
-		c.Session.Title = titleOf(o.Prompt)
+		if c.Session.TitleBy != "user" {
+			c.Session.Title = titleOf(o.Prompt)
+		}
 		if err := st.CreateSession(ctx, c.Session); err != nil {
 			return Result{}, err
 		}

@@ -22,19 +22,21 @@ import (
 
 // Streams are what a command reads and writes.
 type Streams struct {
-	In       io.Reader
-	Out      io.Writer
-	Err      io.Writer
-	InTTY    bool // In is a terminal
-	OutTTY   bool
-	ErrTTY   bool
-	Environ  []string
-	Dir      string // working directory
-	Self     string // path of this binary
-	Version  string
-	Commit   string
-	Signal   func() os.Signal // what ended the context, nil for nothing
-	Terminal any
+	In      io.Reader
+	Out     io.Writer
+	Err     io.Writer
+	InTTY   bool // In is a terminal
+	OutTTY  bool
+	ErrTTY  bool
+	Environ []string
+	Dir     string // working directory
+	Self    string // path of this binary
+	Version string
+	Commit  string
+	Signal  func() os.Signal // what ended the context, nil for nothing
+	// OnInterrupt sets who is asked first when an interrupt comes: true means handled. Nil
+	// takes it back.
+	OnInterrupt func(handler func() bool)
 }
 
 // env looks a variable up.

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/lingjiyidong/lj/core/llm/llmtest"
+)
+
+// terminal is lj on a real pseudo terminal.
+type terminal struct {
+	t  *testing.T
+	f  *os.File
+	mu sync.Mutex
+	b  bytes.Buffer
+	at int // what was looked at so far
+}
+
+func (u *user) terminal(args ...string) (*terminal, func() int) {
+	u.t.Helper()
+	cmd := u.command(u.t.Context(), args...)
+	cmd.SysProcAttr = nil
+	cmd.Env = append(append([]string(nil), u.env...), "TERM=xterm-256color")
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 100})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	x := &terminal{t: u.t, f: f}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 4096)
+		for {
+			n, err := f.Read(buf)
+			x.mu.Lock()
+			x.b.Write(buf[:n])
+			x.mu.Unlock()
+			// The editor asks where the cursor is.
+			for range bytes.Count(buf[:n], []byte("\x1b[6n")) {
+				_, _ = f.WriteString("\x1b[1;3R") // a closed terminal ends the loop
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	u.t.Cleanup(func() { f.Close(); <-done })
+	return x, func() int {
+		u.t.Helper()
+		ended := make(chan struct{})
+		go func() { _ = cmd.Wait(); close(ended) }() // the status is what is looked at
+		select {
+		case <-ended:
+			return cmd.ProcessState.ExitCode()
+		case <-time.After(20 * time.Second):
+			_ = cmd.Process.Kill()
+			u.t.Fatalf("lj did not leave; the screen: %q", x.all())
+			return -1
+		}
+	}
+}
+
+func (x *terminal) all() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
+}
+
+func (x *terminal) say(text string) {
+	x.t.Helper()
+	if _, err := x.f.WriteString(text); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// see waits until text has come since what was seen last.
+func (x *terminal) see(text string) {
+	x.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		all := x.all()
+		if i := strings.Index(all[x.at:], text); i >= 0 {
+			x.at += i + len(text)
+			return
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("%q did not come; since then: %q", text, all[x.at:])
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// ready waits for the prompt, drawn with its cursor.
+func (x *terminal) ready() {
+	x.t.Helper()
+	x.see("›")
+	x.see("\x1b[?25h")
+}
+
+// A conversation on a terminal: Chinese, an approval, a refusal, a turn that is stopped,
+// undo, leaving.
+func TestChat(t *testing.T) {
+	s := llmtest.New(
+		llmtest.Turn{Text: "你好\n", Calls: []llmtest.Call{{Name: "bash", Args: map[string]any{"command": "echo x > made.txt"}}}},
+		llmtest.Turn{Text: "made it\n"},
+		llmtest.Turn{Calls: []llmtest.Call{{Name: "write_file", Args: map[string]any{"path": "no.txt", "content": "x"}}}},
+		llmtest.Turn{Text: "not made\n"},
+		llmtest.Turn{Calls: []llmtest.Call{{Name: "bash", Args: map[string]any{"command": "sleep 60"}}}},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	x, wait := u.terminal()
+	x.see("/help lists the commands")
+	x.ready()
+	x.say("茶馆开了吗\r")
+	x.see("你好")
+	x.see("Allow it?")
+	x.say("y\n")
+	x.see("made it")
+	x.ready()
+	if _, err := os.Stat(filepath.Join(u.project, "made.txt")); err != nil {
+		t.Error(err)
+	}
+	x.say("and another\r")
+	x.see("Allow it?")
+	x.say("n\n")
+	x.see("not made")
+	x.ready()
+	if _, err := os.Stat(filepath.Join(u.project, "no.txt")); err == nil {
+		t.Error("a refused call ran")
+	}
+	x.say("wait\r")
+	deadline := time.Now().Add(20 * time.Second)
+	for len(s.Requests()) < 5 && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	x.say("\x03")
+	x.see("interrupted")
+	x.ready()
+	x.say("/undo\r")
+	x.see("made.txt")
+	x.ready()
+	x.say("/mode plan\r")
+	x.see("plan")
+	x.say("/nosuch\r")
+	x.see("unknown command")
+	x.say("/exit\r")
+	if st := wait(); st != 0 {
+		t.Errorf("exit status %d", st)
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+	if got := s.Requests()[0].Body; !bytes.Contains(got, []byte("茶馆开了吗")) {
+		t.Error("the typed text did not arrive")
+	}
+}
