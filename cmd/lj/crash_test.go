@@ -155,6 +155,7 @@ func killed() int {
 // A turn that is killed at any moment leaves a session that a strict server takes: the
 // next turn goes on, nothing is half, no process stays.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	s, err := llmtest.Start(llmtest.Script{Options: llmtest.Options{CheckPrefix: true}, Turns: []llmtest.Turn{{Times: -1, Func: busy}}})
 	if err != nil {
 		t.Fatal(err)
@@ -269,6 +270,7 @@ func waitFor(t *testing.T, path string) {
 
 // A call that was running when lj was killed is named to the model, once.
 func TestKilledCallIsNamed(t *testing.T) {
+	t.Parallel()
 	s := llmtest.New(
 		llmtest.Turn{Calls: []llmtest.Call{{Name: "bash", Args: map[string]any{"command": "touch started; sleep 30"}}}},
 		llmtest.Turn{Text: "one"}, llmtest.Turn{Text: "two"},
@@ -303,6 +305,7 @@ func TestKilledCallIsNamed(t *testing.T) {
 // What a command started outlives neither lj nor its kill: at the latest the next start
 // ends it, however far it had moved away.
 func TestNothingOutlivesKill(t *testing.T) {
+	t.Parallel()
 	s := llmtest.New(
 		llmtest.Turn{Calls: []llmtest.Call{{Name: "bash", Args: map[string]any{
 			"command": "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > pid; sleep 300') & touch started; sleep 100"}}}},

@@ -82,6 +82,7 @@ s=socket.socket(socket.AF_UNIX); s.connect('/var/run/docker.sock'); print('GOT-I
 
 // Every hostile command is let loose in a real shell of lj; none gets through.
 func TestHostileCommands(t *testing.T) {
+	t.Parallel()
 	if rep := sandbox.Probe(); !rep.FilesEnforced() {
 		t.Skipf("this machine enforces only a part (lj doctor says so): %v", rep.Missing)
 	}
@@ -203,6 +204,7 @@ os.waitpid(p,0); ctypes.CDLL(None).ptrace(7,p,0,0); os.waitpid(p,0); print('trac
 }
 
 func TestOrdinaryCommands(t *testing.T) {
+	t.Parallel()
 	s := llmtest.New()
 	defer s.Close()
 	u := newUser(t, s.URL())

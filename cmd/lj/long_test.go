@@ -14,7 +14,8 @@ import (
 // refused, calls and results stay together, what the user said stays in the request, and
 // between two epochs each request is a prefix of the next.
 func TestLongConversation(t *testing.T) {
-	turns := 40
+	t.Parallel()
+	turns := 24
 	if os.Getenv("LJ_TEST_PROVE") != "" {
 		turns = 300
 	}
@@ -86,6 +87,7 @@ func TestLongConversation(t *testing.T) {
 
 // A short conversation in a small window is left alone.
 func TestNoNeedlessEpoch(t *testing.T) {
+	t.Parallel()
 	s := llmtest.New(llmtest.Turn{Text: strings.Repeat("plain english text ", 1000)}, llmtest.Turn{Text: "ok"})
 	defer s.Close()
 	u := newUser(t, s.URL())

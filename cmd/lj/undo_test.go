@@ -144,7 +144,8 @@ func fileWriter(r llmtest.Request) llmtest.Turn {
 // Whatever moment a turn is killed, interrupted or done at, undo brings everything back
 // and git sees nothing.
 func TestUndoAfterKill(t *testing.T) {
-	rounds := 12
+	t.Parallel()
+	rounds := 9
 	if os.Getenv("LJ_TEST_PROVE") != "" {
 		rounds = 500
 	}
@@ -191,6 +192,7 @@ func TestUndoAfterKill(t *testing.T) {
 
 // Two lj in one project at once, both changing files, both undone.
 func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
 	turn := func(file string) llmtest.Turn {
 		return llmtest.Turn{Times: -1, Func: func(r llmtest.Request) llmtest.Turn {
 			if r.Message[len(r.Message)-1].Role == "user" {

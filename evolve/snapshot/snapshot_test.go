@@ -245,7 +245,7 @@ func mess(t testing.TB, r *rand.Rand, dir string) {
 // Whatever a turn does, undo brings everything back byte for byte, and git sees no
 // difference.
 func TestRandomTurnsAreUndone(t *testing.T) {
-	turns := 60
+	turns := 20
 	if os.Getenv("LJ_TEST_PROVE") != "" {
 		turns = 500
 	}
@@ -270,7 +270,7 @@ func TestRandomTurnsAreUndone(t *testing.T) {
 			t.Fatalf("turn %d: differs after undo: %q", i, d)
 		}
 		// Another process, with an empty cache, sees the same.
-		if i%20 == 0 {
+		if i%10 == 0 {
 			if other := take(t, engine(t, dir)); other.Tree != before.Tree {
 				t.Fatalf("turn %d: a fresh engine records another tree", i)
 			}
@@ -326,7 +326,7 @@ func TestUndoKeepsTheUsersWork(t *testing.T) {
 func TestRacyChange(t *testing.T) {
 	dir := busyRepo(t)
 	e := engine(t, dir)
-	for i := range 50 {
+	for i := range 20 {
 		put(t, dir, "racy.txt", fmt.Sprintf("%04d", i))
 		a := take(t, e)
 		put(t, dir, "racy.txt", fmt.Sprintf("%04d", i+5000))
