@@ -238,6 +238,13 @@ type MemoryReader interface {
 	MemoryEvents(ctx context.Context, id int64) ([]MemoryEvent, error)
 	// Tombstoned says whether content with one of these digests was removed by a person.
 	Tombstoned(ctx context.Context, hashes ...string) (bool, error)
+	// DerivedMemories are the ids of rows of which this one is a source.
+	DerivedMemories(ctx context.Context, id int64) ([]int64, error)
+	// OddMemories says whether an active row lacks its priority, importance or age.
+	OddMemories(ctx context.Context) (bool, error)
+	// MemoryRanks lists what ranking needs of active rows, CRITICAL ones aside, in the order
+	// of priority, newest use and id.
+	MemoryRanks(ctx context.Context, project string, limit int) ([]MemoryRank, error)
 	// CountMemories counts rows by state and category, bytes of content, and rows created
 	// since a time.
 	CountMemories(ctx context.Context) (MemoryCounts, error)

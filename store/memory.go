@@ -508,6 +508,36 @@ func (m *memoryTx) MemoryTierTop(ctx context.Context, t core.MemoryTier, project
 		AND (m.scope <> 'project' OR m.project = ?) ORDER BY m.last_used_at DESC, m.id LIMIT ?`, t.Priority, t.Importance, project, limit)
 }
 
+func (m *memoryTx) MemoryRanks(ctx context.Context, project string, limit int) ([]core.MemoryRank, error) {
+	return m.ranks(ctx, `SELECT `+rankColumns+` FROM memories m WHERE m.state = 'active' AND m.priority > 0 AND (m.scope <> 'project' OR m.project = ?)
+		ORDER BY m.priority, m.last_used_at DESC, m.id LIMIT ?`, project, limit)
+}
+
+func (m *memoryTx) OddMemories(ctx context.Context) (bool, error) {
+	var n int
+	err := m.scalar(ctx, &n, `SELECT EXISTS(SELECT 1 FROM memories WHERE state = 'active' AND priority IS NULL)
+		OR EXISTS(SELECT 1 FROM memories WHERE state = 'active' AND priority IN (0, 1, 2, 3) AND importance IS NULL)
+		OR EXISTS(SELECT 1 FROM memories WHERE state = 'active' AND priority IN (0, 1, 2, 3) AND (aged_at IS NULL OR aged_at <= 0))`)
+	return n != 0, err
+}
+
+func (m *memoryTx) DerivedMemories(ctx context.Context, id int64) ([]int64, error) {
+	rows, err := m.query(ctx, `SELECT from_id FROM memory_links WHERE to_id = ? AND kind = 'derived' ORDER BY from_id`, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []int64
+	for rows.Next() {
+		var d int64
+		if err := rows.Scan(&d); err != nil {
+			return nil, fmt.Errorf("read derived memories: %w", err)
+		}
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
 func (m *memoryTx) RankMemories(ctx context.Context, q core.MemoryQuery) ([]core.MemoryRank, error) {
 	if len(q.Any)+len(q.All) == 0 {
 		return nil, nil
@@ -828,20 +858,8 @@ func (m *memoryTx) AddEvent(ctx context.Context, e core.MemoryEvent) error {
 }
 
 func (m *memoryTx) EraseMemory(ctx context.Context, id int64) (derived []int64, err error) {
-	rows, err := m.query(ctx, `SELECT from_id FROM memory_links WHERE to_id = ? AND kind = 'derived' ORDER BY from_id`, id)
-	if err != nil {
+	if derived, err = m.DerivedMemories(ctx, id); err != nil {
 		return nil, err
-	}
-	for rows.Next() {
-		var d int64
-		if err := rows.Scan(&d); err != nil {
-			rows.Close()
-			return nil, fmt.Errorf("read derived memories: %w", err)
-		}
-		derived = append(derived, d)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, fmt.Errorf("read derived memories: %w", err)
 	}
 	if err := m.unindex(ctx, id); err != nil {
 		return nil, err

@@ -1,0 +1,198 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/lingjiyidong/lj/core"
+)
+
+// Thresholds are the days after which a memory falls from CRITICAL, HIGH and MEDIUM by one
+// priority, by the rate of creation: n7, n30 and n90 are the active memories created in
+// the last 7, 30 and 90 days (spec/memory.md).
+func Thresholds(n7, n30, n90 int) [3]int {
+	f := (3*float64(n7)/7 + 2*float64(n30)/30 + float64(n90)/90) / 6
+	scale := 0.0
+	switch {
+	case f <= 0:
+		scale = 3
+	case f < 0.3:
+		scale = 3 - f/0.3
+	case f < 1:
+		scale = 2 - (f-0.3)/0.7
+	case f < 3:
+		scale = 1 - 0.3*(f-1)/2
+	case f < 10:
+		scale = 0.7 - 0.3*(f-3)/7
+	default:
+		scale = math.Max(0.3, 0.4-0.01*(f-10))
+	}
+	return [3]int{max(5, int(30*scale)), max(10, int(60*scale)), max(15, int(90*scale))}
+}
+
+const day = 24 * time.Hour
+
+func thresholds(ctx context.Context, r core.MemoryReader, now time.Time) (days [3]int, before [3]time.Time, err error) {
+	var n [3]int
+	for i, d := range []int{7, 30, 90} {
+		if n[i], err = r.ActiveSince(ctx, now.Add(-time.Duration(d)*day)); err != nil {
+			return days, before, err
+		}
+	}
+	days = Thresholds(n[0], n[1], n[2])
+	for i, d := range days {
+		before[i] = now.Add(-time.Duration(d) * day)
+	}
+	return days, before, nil
+}
+
+// upkeep does what must be true before memories are chosen: what is due expires, what is
+// old falls one priority. It writes only when something is due.
+func (s *Service) upkeep(ctx context.Context) error {
+	now := s.now()
+	due := false
+	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+		list, err := r.Memories(ctx, core.MemoryFilter{DueBefore: now, Limit: 1})
+		if err != nil || len(list) > 0 {
+			due = len(list) > 0
+			return err
+		}
+		_, before, err := s.ages(ctx, r, now)
+		if err != nil {
+			return err
+		}
+		old, err := r.DueMemories(ctx, before)
+		due = len(old) > 0
+		return err
+	})
+	if err != nil || !due {
+		return err
+	}
+	return s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
+		if _, err := s.expire(ctx, w, now); err != nil {
+			return err
+		}
+		_, err := s.age(ctx, w, now)
+		return err
+	})
+}
+
+// ages are the thresholds now. The rate of creation moves slowly: it is counted at most
+// once a minute.
+func (s *Service) ages(ctx context.Context, r core.MemoryReader, now time.Time) (days [3]int, before [3]time.Time, err error) {
+	s.mu.Lock()
+	c := s.rate
+	s.mu.Unlock()
+	if d := now.Sub(c.at); c.days[0] > 0 && d >= 0 && d < time.Minute {
+		for i, d := range c.days {
+			before[i] = now.Add(-time.Duration(d) * day)
+		}
+		return c.days, before, nil
+	}
+	if days, before, err = thresholds(ctx, r, now); err != nil {
+		return days, before, err
+	}
+	s.mu.Lock()
+	s.rate.at, s.rate.days = now, days
+	s.mu.Unlock()
+	return days, before, nil
+}
+
+// expireDue makes expired what is due.
+func (s *Service) expireDue(ctx context.Context) error {
+	now := s.now()
+	due := false
+	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+		list, err := r.Memories(ctx, core.MemoryFilter{DueBefore: now, Limit: 1})
+		due = len(list) > 0
+		return err
+	})
+	if err != nil || !due {
+		return err
+	}
+	return s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
+		_, err := s.expire(ctx, w, now)
+		return err
+	})
+}
+
+func (s *Service) expire(ctx context.Context, w core.MemoryWriter, now time.Time) ([]core.Memory, error) {
+	list, err := w.Memories(ctx, core.MemoryFilter{DueBefore: now, ByID: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range list {
+		m.State, m.ValidTo, m.UpdatedAt = core.MemoryExpired, m.ExpiresAt, now
+		if err := w.UpdateMemory(ctx, m, nil); err != nil {
+			return nil, err
+		}
+		if err := w.AddEvent(ctx, core.MemoryEvent{Memory: m.ID, At: now, Action: "expired", Detail: "on " + m.ExpiresAt.Format(time.RFC3339)}); err != nil {
+			return nil, err
+		}
+		if err := s.dropDerived(ctx, w, m.ID, now); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// aged is one memory that fell.
+type aged struct {
+	m    core.Memory
+	from int
+	days int
+}
+
+// age lets each memory fall one priority whose time in the present one is over; from then
+// on its time counts anew. Pinned rows stay.
+func (s *Service) age(ctx context.Context, w core.MemoryWriter, now time.Time) ([]aged, error) {
+	days, before, err := thresholds(ctx, w, now)
+	if err != nil {
+		return nil, err
+	}
+	list, err := w.DueMemories(ctx, before)
+	if err != nil {
+		return nil, err
+	}
+	var out []aged
+	for _, m := range list {
+		from := m.Priority
+		m.Priority, m.AgedAt = from+1, now
+		if err := w.UpdateMemory(ctx, m, nil); err != nil {
+			return nil, err
+		}
+		if err := w.AddEvent(ctx, core.MemoryEvent{Memory: m.ID, At: now, Action: "aged",
+			Detail: fmt.Sprintf("priority %d → %d after %d days", from, m.Priority, days[from])}); err != nil {
+			return nil, err
+		}
+		out = append(out, aged{m, from, days[from]})
+	}
+	return out, nil
+}
+
+// dropDerived archives what was derived from a row that is no longer active.
+func (s *Service) dropDerived(ctx context.Context, w core.MemoryWriter, id int64, now time.Time) error {
+	derived, err := w.DerivedMemories(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, d := range derived {
+		m, err := w.Memory(ctx, d)
+		if err != nil {
+			return err
+		}
+		if m.State != core.MemoryActive {
+			continue
+		}
+		m.State, m.ValidTo, m.UpdatedAt = core.MemoryArchived, now, now
+		if err := w.UpdateMemory(ctx, m, nil); err != nil {
+			return err
+		}
+		if err := w.AddEvent(ctx, core.MemoryEvent{Memory: d, At: now, Action: "archived", Other: id, Detail: "a source is no longer active"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
