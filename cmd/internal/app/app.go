@@ -24,6 +24,7 @@ import (
 	"github.com/lingjiyidong/lj/core/llm"
 	"github.com/lingjiyidong/lj/evolve/snapshot"
 	"github.com/lingjiyidong/lj/evolve/toolkit"
+	"github.com/lingjiyidong/lj/memory/segment"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -62,6 +63,7 @@ type App struct {
 	// before the first tool process starts.
 	addDirs []string
 	snaps   *snapshot.Engine
+	cutter  *segment.Segmenter
 	// background is what runs beside the work; Close waits for it.
 	background sync.WaitGroup
 	kitMu      sync.Mutex

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/prompts"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // userText is the whole text of the user's message: in a session's first turn the facts of
 // the project, then what changes from turn to turn, then the user's own words, last.
-func (c *Conversation) userText(ctx context.Context, o TurnOptions, mode string) (string, error) {
+func (c *Conversation) userText(ctx context.Context, o TurnOptions, mode string, emit func(core.Event)) (string, error) {
 	var parts []string
 	if c.turn == 1 {
 		parts = append(parts, c.app.facts())
@@ -32,6 +33,13 @@ func (c *Conversation) userText(ctx context.Context, o TurnOptions, mode string)
 		return "", err
 	}
 	parts = append(parts, now)
+	mem, err := c.memoryBlock(ctx, o, emit)
+	if err != nil {
+		// A memory that can't be read must not stop the work; it is said.
+		emit(core.Event{Type: core.EventNotice, Text: "memory is not used in this turn: " + err.Error()})
+	} else if mem != "" {
+		parts = append(parts, mem)
+	}
 	parts = append(parts, o.Prompt)
 	return strings.Join(parts, "\n\n"), nil
 }

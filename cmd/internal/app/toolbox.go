@@ -53,6 +53,16 @@ type toolbox struct {
 // toolbox makes the tools on first use. No process starts before a tool is called.
 func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 	a.mu.Lock()
+	have := a.tools
+	a.mu.Unlock()
+	if have != nil {
+		return have, nil
+	}
+	mem, err := a.memoryTools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.tools != nil {
 		return a.tools, nil
@@ -66,7 +76,7 @@ func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 		return nil, err
 	}
 	b := &toolbox{app: a, host: h, reg: registry.New(), masks: a.masker(), closing: make(chan struct{})}
-	for _, t := range append(a.sessionTools(), a.toolkitTools()...) {
+	for _, t := range append(append(a.sessionTools(), a.toolkitTools()...), mem...) {
 		if err := b.reg.Add(t); err != nil {
 			return nil, err
 		}

@@ -271,7 +271,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		return Result{}, err
 	}
 	c.turn++
-	text, err := c.userText(ctx, o, gate.mode)
+	text, err := c.userText(ctx, o, gate.mode, emit)
 	if err != nil {
 		return Result{}, err
 	}
@@ -316,6 +316,9 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	})
 	c.history = out.Messages
 	session.finish(ctx)
+	if err := c.capture(context.WithoutCancel(ctx), o, emit); err != nil {
+		emit(core.Event{Type: core.EventNotice, Text: "what was to be remembered is not stored: " + err.Error()})
+	}
 	own := out.Usage
 	out.Usage.Add(session.extra)
 	out.Denied = append(out.Denied, session.denied...)

@@ -1,0 +1,233 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/memory"
+	"github.com/lingjiyidong/lj/memory/segment"
+	"github.com/lingjiyidong/lj/prompts"
+	"github.com/lingjiyidong/lj/store"
+)
+
+// Memory is the long-term memory as this project sees it. now fixes its clock; nil is the
+// app's. Nothing is loaded before it is used.
+func (a *App) Memory(ctx context.Context, now func() time.Time) (*memory.Service, error) {
+	st, err := a.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		now = a.opt.Now
+	}
+	masks := a.masker()
+	return memory.New(memory.Config{
+		Store: st, Cutter: a.segmenter(), Project: a.Project, Now: now, Mask: masks.Mask, Budget: a.Config.Int("memory.max_chars"),
+	}), nil
+}
+
+// segmenter is the process's divider of text.
+func (a *App) segmenter() *segment.Segmenter {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cutter == nil {
+		a.cutter = segment.New(segment.Options{Cache: filepath.Join(a.Home, "cache"), UserDict: filepath.Join(a.Home, "userdict.txt")})
+	}
+	return a.cutter
+}
+
+// hasMemories says whether there is anything to choose from, without loading anything.
+func hasMemories(ctx context.Context, st *store.Store) (bool, error) {
+	var n int
+	err := st.DB().QueryRowContext(ctx, `SELECT EXISTS(SELECT 1 FROM memories)`).Scan(&n)
+	return n > 0, err
+}
+
+// memoryBlock chooses the memories for a message and returns them as a quoted block, with
+// their ids; "" when there are none.
+func (c *Conversation) memoryBlock(ctx context.Context, o TurnOptions, emit func(core.Event)) (string, error) {
+	if o.NoMemory || !c.app.Config.Bool("memory.enabled") {
+		return "", nil
+	}
+	st, err := c.app.Store(ctx)
+	if err != nil {
+		return "", err
+	}
+	if some, err := hasMemories(ctx, st); err != nil || !some {
+		return "", err
+	}
+	m, err := c.app.Memory(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	sel, err := m.Select(ctx, o.Prompt)
+	if err != nil {
+		return "", err
+	}
+	if len(sel.Items) == 0 {
+		return "", nil
+	}
+	if err := m.MarkUsed(ctx, sel.IDs()); err != nil {
+		return "", err
+	}
+	for _, it := range sel.Items {
+		emit(core.Event{Type: core.EventMemory, Action: "used", ID: idText(it.ID), Content: it.Content})
+	}
+	return prompts.Block("memory", "", sel.Text()), nil
+}
+
+// capture keeps what a message of the user asks, by rule, to be remembered.
+func (c *Conversation) capture(ctx context.Context, o TurnOptions, emit func(core.Event)) error {
+	if o.NoMemory || !c.app.Config.Bool("memory.enabled") || o.step != "" {
+		return nil
+	}
+	items := memory.FromUserText(o.Prompt)
+	if len(items) == 0 {
+		return nil
+	}
+	m, err := c.app.Memory(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		items[i].Session = c.Session.ID
+	}
+	results, err := m.IngestBatch(ctx, items)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		emit(core.Event{Type: core.EventMemory, Action: r.Action, ID: r.ID, Content: r.Content})
+	}
+	return nil
+}
+
+// memoryTools are save_memory, search_memory and forget_memory.
+func (a *App) memoryTools(ctx context.Context) ([]core.Tool, error) {
+	m, err := a.Memory(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return memory.Tools(m, memory.ToolOptions{
+		Version: a.opt.Version,
+		Spoken: func(ctx context.Context) memory.Spoken {
+			s, ok := sessionFrom(ctx)
+			if !ok || s.detached {
+				return memory.Spoken{}
+			}
+			sp := memory.Spoken{Session: s.conv.Session.ID, Known: true}
+			msgs, err := s.store.Messages(ctx, s.conv.Session.ID)
+			if err != nil {
+				return sp
+			}
+			var said []string
+			for _, x := range msgs {
+				if x.Role == core.RoleUser && x.Note != "epoch" && x.Note != "copy" {
+					said = append(said, x.Content)
+					sp.Message = x.Seq
+				}
+			}
+			sp.User = strings.Join(said, "\n")
+			return sp
+		},
+		Saved: func(ctx context.Context, action, id, content string) {
+			s, ok := sessionFrom(ctx)
+			if !ok {
+				return
+			}
+			s.emit(core.Event{Type: core.EventMemory, Action: action, ID: id, Content: content})
+			if action != memory.ActionCreated && action != memory.ActionSuperseded {
+				return
+			}
+			if err := a.note(content); err != nil {
+				a.opt.Warn(err.Error())
+			}
+		},
+	}), nil
+}
+
+// note adds a line to the project's own notes, where a person can edit it.
+func (a *App) note(content string) error {
+	dir, err := a.ensureAgentDir()
+	if err != nil {
+		return err
+	}
+	_, err = memory.AppendNote(filepath.Join(dir, "memory.md"), "Saved", content)
+	return err
+}
+
+func idText(id int64) string {
+	return strconv.FormatInt(id, 10)
+}
+
+// MemoryImport takes up memories from a file: JSON Lines, a memory.md, or the reference's
+// chat_history.db.
+func (a *App) MemoryImport(ctx context.Context, m *memory.Service, path string) (memory.Imported, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return memory.Imported{}, core.Errorf(core.KindUsage, "open %s: %w", path, err)
+	}
+	defer f.Close()
+	head := make([]byte, 16)
+	n, _ := f.Read(head) // a short file has a short head
+	if string(head[:n]) == "SQLite format 3\x00" {
+		rows, err := store.ReferenceMemories(ctx, path, time.Local)
+		if err != nil {
+			return memory.Imported{}, err
+		}
+		return m.ImportRows(ctx, rows)
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		return memory.Imported{}, err
+	}
+	if strings.EqualFold(filepath.Ext(path), ".md") {
+		return m.ImportNotes(ctx, f)
+	}
+	return m.ImportLines(ctx, f)
+}
+
+// The words of memory that front ends need.
+type (
+	// MemoryService is the long-term memory.
+	MemoryService = memory.Service
+	// MemoryItem is one thing to remember.
+	MemoryItem = memory.Item
+	// MemoryChange is what a person changes of a memory.
+	MemoryChange = memory.Change
+)
+
+// MemoryID reads the id of a memory.
+func MemoryID(s string) (int64, error) { return memory.ParseID(s) }
+
+// CheckCategory says whether there is a category of this name; "" is none given.
+func CheckCategory(name string) error {
+	if name == "" {
+		return nil
+	}
+	return memory.CheckCategory(name)
+}
+
+// PriorityName is the name of a priority.
+func PriorityName(p int) string { return memory.PriorityName(p) }
+
+// WithKeys is the JSON object of a value with further keys.
+func WithKeys(v any, more map[string]any) (map[string]any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	if err := json.Unmarshal(b, &out); err != nil {
+		return nil, err
+	}
+	for k, x := range more {
+		out[k] = x
+	}
+	return out, nil
+}
