@@ -14,8 +14,8 @@ help: ## list the targets
 setup: ## install what the build needs (as root), or say how
 	@./scripts/setup.sh
 
-run: build ## build lj and start it (the walk-through when no server is configured)
-	@./$(BIN) demo
+run: build ## build lj and start it (the walk-through when no server answers)
+	@if [ -t 0 ] && [ -t 1 ] && ./$(BIN) models >/dev/null 2>&1; then ./$(BIN); else ./$(BIN) demo; fi
 
 build: setup ## build bin/lj
 	$(GO) build -o $(BIN) ./cmd/lj
