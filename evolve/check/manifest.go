@@ -25,7 +25,7 @@ var (
 // Manifest reads a tool.yaml. An empty one wants core.DefaultPermissions; so does each
 // key that it leaves out. JSON is YAML too.
 func Manifest(b []byte) (core.Permissions, []evolve.Diagnostic) {
-	p := core.DefaultPermissions()
+	p := core.Permissions{Read: core.DefaultPermissions().Read, Write: []string{}, Net: []string{}, Exec: []string{}, Env: []string{}}
 	var diags []evolve.Diagnostic
 	bad := func(n *yaml.Node, format string, a ...any) {
 		diags = append(diags, evolve.Diagnostic{File: ManifestFile, Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, a...)})

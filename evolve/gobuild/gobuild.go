@@ -337,15 +337,25 @@ func (b *Bounded) Write(p []byte) (int, error) {
 		p = p[k:]
 	}
 	b.tail = append(b.tail, p...)
-	if over := len(b.tail) - b.Max/2; over > 0 {
+	// The front is cut off only now and then, so that a flood does not cost its square.
+	if over := len(b.tail) - b.Max/2; over > 4096+b.Max/2 {
 		b.dropped += over
 		b.tail = append(b.tail[:0], b.tail[over:]...)
 	}
 	return n, nil
 }
 
+// trim cuts what is too much by now.
+func (b *Bounded) trim() {
+	if over := len(b.tail) - b.Max/2; over > 0 {
+		b.dropped += over
+		b.tail = append(b.tail[:0], b.tail[over:]...)
+	}
+}
+
 // Bytes is what was kept, with a line where something is missing.
 func (b *Bounded) Bytes() []byte {
+	b.trim()
 	if b.dropped == 0 {
 		return append(bytes.Clone(b.head), b.tail...)
 	}
@@ -353,7 +363,10 @@ func (b *Bounded) Bytes() []byte {
 }
 
 // Dropped is the number of bytes that were not kept.
-func (b *Bounded) Dropped() int { return b.dropped }
+func (b *Bounded) Dropped() int {
+	b.trim()
+	return b.dropped
+}
 
 var place = regexp.MustCompile(`^(?:vet: )?(?:\./|.*/tools/[a-z0-9_]+/|github\.com/lingjiyidong/lj/tools/[a-z0-9_]+/)?([^\s:/]+\.go):(\d+)(?::(\d+))?: (.*)$`)
 

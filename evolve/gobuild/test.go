@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -186,6 +187,8 @@ var (
 )
 
 func (v *verdict) refusal(r TestRun, err error, timedOut bool, exit *exec.ExitError, out *Bounded) *evolve.Refusal {
+	// The same line again and again says nothing more.
+	const maxDiagnostics = 40
 	ref := &evolve.Refusal{}
 	panicked := v.panicAt()
 	for _, o := range v.order {
@@ -205,8 +208,10 @@ func (v *verdict) refusal(r TestRun, err error, timedOut bool, exit *exec.ExitEr
 			}
 			d := evolve.Diagnostic{File: m[1], Message: clip(o.name+": "+msg, 2000)}
 			d.Line, _ = strconv.Atoi(m[2])
-			ref.Diagnostics = append(ref.Diagnostics, d)
 			found = true
+			if len(ref.Diagnostics) < maxDiagnostics && !slices.Contains(ref.Diagnostics, d) {
+				ref.Diagnostics = append(ref.Diagnostics, d)
+			}
 		}
 		if !found && panicked == nil && o.subs == 0 {
 			msg := o.name + ": failed without a word"

@@ -2,12 +2,15 @@ package toolkit_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,11 +54,6 @@ func copyHome(t *testing.T, from string) string {
 // active, the old one or the fully proved new one, and git and the database are whole.
 func TestKilledAtEveryFailpoint(t *testing.T) {
 	bin := crasher(t)
-	base := newBench(t, nil)
-	base.mustSave("echo1", echo("echo1", "one "), "v1.0.0")
-	base.mustSave("echo1", echo("echo1", "two "), "v1.0.1")
-	base.mustSave("other", echo("other", "o "), "v1.0.0")
-	base.close()
 	dir := writeDir(t, echo("echo1", "three "))
 	for _, c := range []struct {
 		args     []string
@@ -67,7 +65,7 @@ func TestKilledAtEveryFailpoint(t *testing.T) {
 		{[]string{"rm", "echo1"}, "v1.0.1 live", " removed"},
 	} {
 		list := filepath.Join(t.TempDir(), "points")
-		home := copyHome(t, base.home)
+		home := baseHome(t)
 		cmd := exec.Command(bin, append([]string{home, cacheDir()}, c.args...)...)
 		cmd.Env = append(os.Environ(), "LJ_FAILPOINT_LIST="+list)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -89,14 +87,17 @@ func TestKilledAtEveryFailpoint(t *testing.T) {
 		counts := slices.Index(points, "store.toolkit.after_commit")
 		// Before publish nothing is written but the work folder: in an ordinary run a few
 		// of those places stand for all.
-		every := os.Getenv("LJ_PROVE") != ""
+		every := os.Getenv("LJ_TEST_PROVE") != ""
 		for i, p := range points {
 			if early := strings.HasPrefix(p, "tool.save.") && !strings.HasPrefix(p, "tool.save.publish."); early && !every &&
 				p != "tool.save.snapshot.before" && p != "tool.save.contract.after" {
 				continue
 			}
+			if !every && c.args[0] == "save" && slices.Contains([]string{"tool.save.publish.before", "tool.save.publish.objects", "tool.save.publish.mark", "tool.save.publish.after"}, p) {
+				continue // the other changes stop there too
+			}
 			t.Run(c.args[0]+"/"+p, func(t *testing.T) {
-				b := &bench{T: t, home: copyHome(t, base.home)}
+				b := &bench{T: t, home: baseHome(t)}
 				cmd := exec.Command(bin, append([]string{b.home, cacheDir()}, c.args...)...)
 				cmd.Env = append(os.Environ(), "LJ_FAILPOINT="+p+"=kill")
 				out, err := cmd.CombinedOutput()
@@ -177,15 +178,17 @@ func processesOf(t *testing.T, dir string) []string {
 // and is finished later.
 func TestErrorsWhilePublishing(t *testing.T) {
 	bin := crasher(t)
-	base := newBench(t, nil)
-	base.mustSave("echo1", echo("echo1", "one "), "v1.0.0")
-	base.close()
-	for _, point := range []string{"tool.save.publish.program", "tool.save.publish.objects", "tool.save.publish.commit", "store.toolkit.before_commit",
-		"store.toolkit.after_commit", "tool.save.publish.refs", "tool.save.publish.worktree", "tool.save.publish.mark", "tool.save.publish.after"} {
+	for _, point := range []string{"tool.save.publish.objects", "tool.save.publish.commit", "tool.save.publish.refs", "tool.rollback.publish.program", "tool.rollback.publish.objects",
+		"tool.rollback.publish.commit", "store.toolkit.before_commit", "store.toolkit.after_commit", "tool.rollback.publish.refs", "tool.rollback.publish.worktree",
+		"tool.rollback.publish.mark", "tool.rollback.publish.after"} {
 		t.Run(point, func(t *testing.T) {
-			b := &bench{T: t, home: copyHome(t, base.home)}
+			b := &bench{T: t, home: baseHome(t)}
 			before, programs := picture(t, b.home+"/toolkit"), picture(t, b.home+"/bin")
-			cmd := exec.Command(bin, b.home, cacheDir(), "save", "echo1", writeDir(t, echo("echo1", "two ")))
+			args, fresh := []string{"rollback", "echo1", "v1.0.0"}, "v1.0.0"
+			if strings.HasPrefix(point, "tool.save") {
+				args, fresh = []string{"save", "echo1", writeDir(t, echo("echo1", "three "))}, "v1.0.2"
+			}
+			cmd := exec.Command(bin, append([]string{b.home, cacheDir()}, args...)...)
 			cmd.Env = append(os.Environ(), "LJ_FAILPOINT="+point+"=error")
 			out, err := cmd.CombinedOutput()
 			counts := !strings.Contains(string(out), "injected")
@@ -199,10 +202,54 @@ func TestErrorsWhilePublishing(t *testing.T) {
 			b.open(nil)
 			defer b.close()
 			r, err := b.st.Tool(t.Context(), "echo1")
-			if err != nil || (r.Version == "v1.0.1") != counts {
+			if err != nil || (r.Version == fresh) != counts {
 				t.Errorf("%+v %v", r, err)
 			}
 			b.sound()
 		})
+	}
+}
+
+// kill -9 at random moments of saves and rollbacks, each on top of what the last left: 4
+// in an ordinary run, LJ_TEST_PROVE of them otherwise (1,000 when it is no number).
+func TestKilledAtRandomMoments(t *testing.T) {
+	n := 4
+	if p := os.Getenv("LJ_TEST_PROVE"); p != "" {
+		n = 1000
+		if k, err := strconv.Atoi(p); err == nil && k > 1 {
+			n = k
+		}
+	}
+	bin := crasher(t)
+	b := &bench{T: t, home: baseHome(t)}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for i := range n {
+		said := fmt.Sprintf("random %d ", i)
+		args := []string{"save", "echo1", writeDir(t, echo("echo1", said))}
+		within := 3 * time.Second
+		if rnd.IntN(3) == 0 {
+			args, within = []string{"rollback", "echo1", "v1.0.0"}, 150*time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.Int64N(int64(within))))
+		out, err := exec.CommandContext(ctx, bin, append([]string{b.home, cacheDir()}, args...)...).CombinedOutput()
+		if err != nil && ctx.Err() == nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		cancel()
+		b.open(nil)
+		b.sound()
+		r, err := b.st.Tool(t.Context(), "echo1")
+		if err != nil || r.State != core.ToolLive {
+			t.Fatalf("%+v %v", r, err)
+		}
+		if got := b.call("echo1", `{"text":"a"}`); got != "one a" && got != "two a" && !strings.HasPrefix(got, "random ") {
+			t.Errorf("%s answers %q", r.Version, got)
+		}
+		b.close()
+	}
+	for _, p := range processesOf(t, b.home) {
+		t.Errorf("left running: %s", p)
 	}
 }

@@ -223,11 +223,40 @@ func (c *change) commit(ctx context.Context, name string, decide func(state) (pl
 			return err
 		}
 	}
+	t.prune(name, st.accepted, p)
 	if err := t.mirror(repo, data, gen, accepted, c.kind); err != nil {
 		return err
 	}
 	c.mirrored = true
 	return nil
+}
+
+// keptPrograms is how many programs of one tool stay; others are built again when their
+// version is wanted.
+const keptPrograms = 10
+
+// prune takes away the programs of old versions.
+func (t *Toolkit) prune(name string, accepted []core.ToolVersion, p plan) {
+	if len(accepted) < keptPrograms {
+		return
+	}
+	keep := map[string]bool{}
+	for _, v := range accepted[len(accepted)-keptPrograms+1:] {
+		keep[v.Recipe] = true
+	}
+	for _, v := range accepted {
+		if v.Version == p.record.Version || v.Version == p.record.Previous {
+			keep[v.Recipe] = true
+		}
+	}
+	if p.version != nil {
+		keep[p.version.Recipe] = true
+	}
+	for _, v := range accepted {
+		if !keep[v.Recipe] {
+			os.Remove(t.program(name, v.Recipe))
+		}
+	}
 }
 
 // counts says whether a change was committed in spite of an error.
@@ -251,7 +280,7 @@ func (t *Toolkit) repo() (*gitrepo.Repo, error) {
 	}
 	exclude := filepath.Join(repo.GitDir(), "info", "exclude")
 	if _, err := os.Stat(exclude); errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(exclude, []byte("/.lock\n/.tmp-*\n"), 0o600); err != nil {
+		if err := os.WriteFile(exclude, []byte("/.lock\n/.tmp-*\n/.aside/\n"), 0o600); err != nil {
 			return nil, core.Errorf(core.KindFailed, "open the toolkit: %w", err)
 		}
 	}

@@ -18,9 +18,8 @@ import (
 // Whatever a step refuses: the kind, the failing step last, a place to mend, and nothing
 // changed byte for byte.
 func TestRefusedChangesNothing(t *testing.T) {
-	b := newBench(t, func(o *toolkit.Options) { o.TestTime = 2 * time.Second })
-	b.mustSave("echo1", echo("echo1", "one "), "v1.0.0")
-	good := echo("echo1", "two ")
+	b := newBase(t, func(o *toolkit.Options) { o.TestTime = 2 * time.Second })
+	good := echo("echo1", "three ")
 	test := func(body string) map[string][]byte {
 		return map[string][]byte{"tool.go": good["tool.go"], "tool_test.go": []byte("package main\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Args\n\n" + body)}
 	}
@@ -31,7 +30,7 @@ func TestRefusedChangesNothing(t *testing.T) {
 		says       string // in the report for the model
 	}{
 		{"syntax", "check", replace(good, "tool.go", "type Args struct {", "type Args struc {"), "tool.go:9", ""},
-		{"type error", "vet", replace(good, "tool.go", `return "two " + in.Text`, `return 1 + in.Text`), "tool.go:13", "mismatched types"},
+		{"type error", "vet", replace(good, "tool.go", `return "three " + in.Text`, `return 1 + in.Text`), "tool.go:13", "mismatched types"},
 		{"vet", "vet", replace(good, "tool_test.go", "t.Errorf(\"got %q, %v\"", "t.Errorf(\"got %d, %v\""), "tool_test.go:8", "%d"},
 		// Known fault 073 a: the tests do not compile.
 		{"test does not compile", "vet", replace(good, "tool_test.go", "Run(t.Context()", "Walk(t.Context()"), "tool_test.go:6", "undefined: Walk"},
@@ -50,7 +49,7 @@ func TestRefusedChangesNothing(t *testing.T) {
 		// Known fault 073 c: the time limit.
 		{"hangs", "test", test("func TestRun(t *testing.T) { select {} }\n"), "", ""},
 		{"sleeps", "test", test("func TestRun(t *testing.T) {\n\tc := make(chan int)\n\tgo func() {\n\t\tfor {\n\t\t}\n\t}()\n\t<-c\n}\n"), "", "longer than 2s"},
-		{"floods", "test", test("func TestRun(t *testing.T) {\n\tfor range 200000 {\n\t\tt.Log(\"a line that is long enough to fill the limit soon enough\")\n\t}\n}\n"), "", "4 MiB"},
+		{"floods", "test", test("func TestRun(t *testing.T) {\n\tfor range 200000 {\n\t\tt.Log(\"a line that is long enough to fill the limit soon enough\")\n\t}\n}\n"), "", "refused at step test"},
 		{"another name", "check", replace(good, "tool.go", `sdk.Serve("echo1"`, `sdk.Serve("echo2"`), "tool.go:15", `"echo1"`},
 		{"foreign import", "check", replace(good, "tool.go", `"context"`, "\"context\"\n\t_ \"github.com/x/y\""), "tool.go:5", "standard library"},
 		{"cgo", "check", replace(good, "tool.go", `"context"`, "\"C\"\n\t\"context\""), "tool.go:4", "cgo"},
@@ -68,6 +67,9 @@ func TestRefusedChangesNothing(t *testing.T) {
 		{"prints before the handshake", "contract", replace(good, "tool.go", "func main() {", "func init() { panic(\"early\") }\n\nfunc main() {"), "", ""},
 		{"argument type", "contract", replace(good, "tool.go", "Text string", "When chan int"), "", ""},
 	} {
+		if os.Getenv("LJ_TEST_PROVE") == "" && slices.Contains([]string{"only skipped subtests", "exits in init", "hides the failure", "hangs", "C", "left out by its name"}, c.name) {
+			continue // close to another case; in full campaigns only
+		}
 		t.Run(c.name, func(t *testing.T) {
 			before, programs := picture(t, b.home+"/toolkit"), picture(t, b.home+"/bin")
 			gen, err := b.tk.Generation(t.Context())
@@ -112,7 +114,7 @@ func TestRefusedChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	if got := b.call("echo1", `{"text":"a"}`); got != "one a" {
+	if got := b.call("echo1", `{"text":"a"}`); got != "two a" {
 		t.Errorf("got %q", got)
 	}
 	b.sound()
@@ -203,7 +205,9 @@ func TestNames(t *testing.T) {
 func TestPermissionsNeedAPerson(t *testing.T) {
 	files := with(echo("echo1", "one "), "tool.yaml", "permissions:\n  write: [out]\n  env: [TOKEN]\n")
 	b := newBench(t, nil)
-	b.mustSave("other", echo("other", "o "), "v1.0.0")
+	if err := os.MkdirAll(b.home+"/toolkit", 0o700); err != nil {
+		t.Fatal(err)
+	}
 	before := picture(t, b.home+"/toolkit")
 	rep, err := b.save("echo1", files)
 	if core.KindOf(err) != core.KindDenied || rep.Failed() != "check" || !strings.Contains(err.Error(), "write out, env TOKEN") {
@@ -283,12 +287,11 @@ func TestEscape(t *testing.T) {
 
 // A cancel in any step leaves everything as it was.
 func TestCancelInEveryStep(t *testing.T) {
-	b := newBench(t, nil)
-	b.mustSave("echo1", echo("echo1", "one "), "v1.0.0")
+	b := newBase(t, nil)
 	for _, step := range []string{"snapshot", "check", "vet", "build", "test", "contract"} {
 		before := picture(t, b.home+"/toolkit")
 		ctx, cancel := context.WithCancel(t.Context())
-		rep, err := b.tk.Save(ctx, toolkit.SaveRequest{Name: "echo1", Files: echo("echo1", "two "), Progress: func(s string) {
+		rep, err := b.tk.Save(ctx, toolkit.SaveRequest{Name: "echo1", Files: echo("echo1", "three "), Progress: func(s string) {
 			if strings.HasPrefix(s, step+" …") {
 				cancel()
 			}
@@ -300,7 +303,7 @@ func TestCancelInEveryStep(t *testing.T) {
 		samePicture(t, step, before, picture(t, b.home+"/toolkit"))
 		b.sound()
 	}
-	b.mustSave("echo1", echo("echo1", "two "), "v1.0.1")
+	b.mustSave("echo1", echo("echo1", "three "), "v1.0.2")
 }
 
 // Known fault 074: tests see their files as they are at that moment.

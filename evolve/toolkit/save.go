@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,11 +159,18 @@ type saving struct {
 // snapshot takes the files into memory: all that follows judges and stores these bytes.
 func (s *saving) snapshot(ctx context.Context) (int, error) {
 	s.change.t, s.change.kind = s.t, "tool.save"
-	s.files = s.req.Files
+	s.files = maps.Clone(s.req.Files)
 	if s.files == nil {
 		var err error
 		if s.files, err = check.ReadDir(s.req.Dir); err != nil {
 			return 0, err
+		}
+	}
+	total := 0
+	for n, b := range s.files {
+		if total += len(b); len(b) > check.MaxFile || total > check.MaxTotal || len(s.files) > check.MaxFiles {
+			return 0, &evolve.Refusal{Reason: fmt.Sprintf("too large: at most %d files, %d MiB each, %d MiB together", check.MaxFiles, check.MaxFile>>20, check.MaxTotal>>20),
+				Diagnostics: []evolve.Diagnostic{{File: n, Message: "too large"}}}
 		}
 	}
 	r, err := s.t.o.Ledger.Tool(ctx, s.req.Name)
@@ -470,6 +478,9 @@ func (s *saving) publish(ctx context.Context) (int, error) {
 				return plan{}, &evolve.Refusal{Transient: true, Reason: "another version went live meanwhile that may less: " + strings.Join(more, ", ")}
 			}
 			s.rep.Note("%s %s went live while this was proved", s.req.Name, st.record.Version)
+		}
+		if st.record.State == core.ToolDisabled || st.record.State == core.ToolBroken {
+			s.rep.Note("it was %s (%s) and is live again", st.record.State, st.record.Reason)
 		}
 		if why != "" {
 			s.rep.Note("%s version: %s", level, why)

@@ -164,6 +164,10 @@ func (t *Toolkit) atStart(ctx context.Context) error {
 	return t.mend(ctx)
 }
 
+// Reload looks again as Open does, and finishes or mends what it finds. It is for a
+// toolkit that stays open while others work on the same home.
+func (t *Toolkit) Reload(ctx context.Context) error { return t.atStart(ctx) }
+
 func (t *Toolkit) isDead(c core.Change) bool {
 	if !strings.HasPrefix(c.Kind, "tool.") {
 		return false
@@ -368,6 +372,7 @@ func (t *Toolkit) mendFiles(repo *gitrepo.Repo, main string) error {
 		}
 	}
 	var changed []string
+	aside := ""
 	for dir := range dirs {
 		files := map[string][]byte{}
 		for name, b := range want {
@@ -383,13 +388,30 @@ func (t *Toolkit) mendFiles(repo *gitrepo.Repo, main string) error {
 			continue
 		}
 		changed = append(changed, dir)
+		if len(have) > 0 {
+			// It may be somebody's work: it is kept.
+			if aside == "" {
+				aside = filepath.Join(t.dir(), ".aside", t.o.Now().UTC().Format("20060102-150405.000"))
+			}
+			to := filepath.Join(aside, filepath.FromSlash(dir))
+			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+				return err
+			}
+			if err := os.Rename(filepath.Join(t.dir(), filepath.FromSlash(dir)), to); err != nil {
+				return err
+			}
+		}
 		if err := t.checkout(repo, main, dir); err != nil {
 			return err
 		}
 	}
 	if len(changed) > 0 {
 		slices.Sort(changed)
-		t.o.Warn("files of the toolkit were changed outside of lj and were put back: " + clipList(changed) + "; to change a tool, save it")
+		text := "files of the toolkit were changed outside of lj and were put back: " + clipList(changed)
+		if aside != "" {
+			text += "; what was there is in " + aside + "; to change a tool, edit a copy and save it"
+		}
+		t.o.Warn(text)
 	}
 	if err := t.checkoutFile(repo, main, "go.mod"); err != nil {
 		return err

@@ -25,8 +25,16 @@ import (
 
 func TestMain(m *testing.M) {
 	rig.Reexec()
-	os.Exit(m.Run())
+	status := m.Run()
+	if madeBase {
+		if home, _ := base(); home != "" {
+			os.RemoveAll(home)
+		}
+	}
+	os.Exit(status)
 }
+
+var madeBase bool
 
 // cacheDir is a build cache that tests share and that lasts: filling one takes longer
 // than all tests.
@@ -85,6 +93,52 @@ func (b *bench) open(change func(*toolkit.Options)) {
 func newBench(t *testing.T, change func(*toolkit.Options)) *bench {
 	t.Helper()
 	b := &bench{T: t, home: t.TempDir()}
+	b.open(change)
+	t.Cleanup(func() {
+		if b.tk != nil {
+			b.tk.Close(context.Background())
+			b.st.Close()
+		}
+	})
+	return b
+}
+
+// base is a home that many tests begin with a copy of: echo1 v1.0.0 answers "one ", v1.0.1
+// "two " and is live, other v1.0.0 answers "o ".
+var base = sync.OnceValues(func() (string, error) {
+	home, err := os.MkdirTemp("", "lj-toolkit-base-")
+	if err != nil {
+		return "", err
+	}
+	ctx := context.Background()
+	tk, st, err := rig.Open(ctx, home, cacheDir(), nil)
+	if err != nil {
+		return home, err
+	}
+	defer st.Close()
+	for _, v := range [][2]string{{"echo1", "one "}, {"echo1", "two "}, {"other", "o "}} {
+		rep, err := tk.Save(ctx, toolkit.SaveRequest{Name: v[0], Files: echo(v[0], v[1])})
+		if err != nil {
+			return home, fmt.Errorf("%w\n%s", err, rep.ForPerson())
+		}
+	}
+	return home, tk.Close(ctx)
+})
+
+func baseHome(t *testing.T) string {
+	t.Helper()
+	madeBase = true
+	home, err := base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return copyHome(t, home)
+}
+
+// newBase is a bench on a copy of base.
+func newBase(t *testing.T, change func(*toolkit.Options)) *bench {
+	t.Helper()
+	b := &bench{T: t, home: baseHome(t)}
 	b.open(change)
 	t.Cleanup(func() {
 		if b.tk != nil {
@@ -266,9 +320,7 @@ func (b *bench) sound() {
 
 // Known fault 082: three versions are listed, the one gone back to answers as it did.
 func TestPluginLifeCycle(t *testing.T) {
-	b := newBench(t, nil)
-	b.mustSave("echo1", echo("echo1", "one "), "v1.0.0")
-	b.mustSave("echo1", echo("echo1", "two "), "v1.0.1")
+	b := newBase(t, nil)
 	b.mustSave("echo1", replace(replace(echo("echo1", "three "), "tool.go", "`json:\"text\"", "`json:\"said\""), "tool.go", "Text string", "Text string"), "v2.0.0")
 	if got := b.call("echo1", `{"said":"a"}`); got != "three a" {
 		t.Errorf("got %q", got)
