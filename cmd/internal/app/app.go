@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
@@ -25,6 +26,7 @@ import (
 	"github.com/lingjiyidong/lj/evolve/snapshot"
 	"github.com/lingjiyidong/lj/evolve/toolkit"
 	"github.com/lingjiyidong/lj/memory/segment"
+	"github.com/lingjiyidong/lj/plugins/builtin/bash"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -64,6 +66,10 @@ type App struct {
 	addDirs []string
 	snaps   *snapshot.Engine
 	cutter  *segment.Segmenter
+	// commands says whether a process for commands was started.
+	commands atomic.Bool
+	held     map[string]*os.File // locks of sessions, by id
+	guards   guardWatch
 	// background is what runs beside the work; Close waits for it.
 	background sync.WaitGroup
 	kitMu      sync.Mutex
@@ -164,8 +170,16 @@ func (a *App) Close() error {
 	if a.tools != nil {
 		err = a.tools.close()
 		a.tools = nil
+		if a.commands.Load() {
+			bash.Sweep() // what its commands had started and detached
+		}
 	}
 	a.background.Wait()
+	for id, f := range a.held {
+		_ = os.Remove(f.Name()) // still locked: who waits for it looks again
+		err = errors.Join(err, f.Close())
+		delete(a.held, id)
+	}
 	for _, c := range a.client {
 		c.Close()
 	}

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/lingjiyidong/lj/core"
@@ -41,16 +43,106 @@ func guardFiles(project string) (protect, pin []string) {
 			continue
 		}
 		pin = append(pin, d)
-		for _, f := range []string{"config", "config.worktree", "hooks"} {
+		for _, f := range []string{"config", "config.worktree", "hooks", "commondir", "gitdir"} {
 			protect = append(protect, filepath.Join(d, f))
 		}
+		protect = append(protect, below(d)...)
 	}
+	protect = append(protect, nested(project)...)
 	agent := filepath.Join(project, ".agent")
 	if fi, err := os.Stat(agent); err == nil && fi.IsDir() {
 		pin = append(pin, agent)
 		protect = append(protect, filepath.Join(agent, "config.yaml"))
 	}
 	return protect, pin
+}
+
+// below lists what decides about running programs in the repositories that a repository
+// holds: those of submodules, and linked work trees.
+func below(git string) (list []string) {
+	_ = filepath.WalkDir(filepath.Join(git, "modules"), func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return fs.SkipDir
+		}
+		switch d.Name() {
+		case "objects", "refs", "logs":
+			return fs.SkipDir
+		case "hooks":
+			list = append(list, p)
+			return fs.SkipDir
+		case "config", "config.worktree", "commondir":
+			list = append(list, p)
+		}
+		return nil
+	})
+	trees, _ := os.ReadDir(filepath.Join(git, "worktrees"))
+	for _, t := range trees {
+		for _, f := range []string{"commondir", "gitdir", "config.worktree"} {
+			list = append(list, filepath.Join(git, "worktrees", t.Name(), f))
+		}
+	}
+	return list
+}
+
+// nestedLimit bounds the search for repositories inside a project, in entries.
+const nestedLimit = 50_000
+
+// nested lists the same of repositories inside the project.
+func nested(project string) (list []string) {
+	n := 0
+	_ = filepath.WalkDir(project, func(p string, d fs.DirEntry, err error) error {
+		if n++; n > nestedLimit {
+			return fs.SkipAll
+		}
+		if err != nil {
+			if d != nil && d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.IsDir() || p == project {
+			return nil
+		}
+		switch d.Name() {
+		case "node_modules", "vendor", ".venv", "target":
+			return fs.SkipDir
+		case ".git":
+			if filepath.Dir(p) != project {
+				for _, f := range []string{"config", "config.worktree", "hooks", "commondir"} {
+					list = append(list, filepath.Join(p, f))
+				}
+			}
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return list
+}
+
+// openSockets lists the unix sockets with a path that programs of this machine have bound,
+// but for those inside the given directories: a terminal multiplexer, a key agent or an
+// editor behind one would do for a command what it may not do itself. At most 500.
+func openSockets(except []string) (list []string) {
+	b, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 8 || !filepath.IsAbs(f[7]) || seen[f[7]] {
+			continue
+		}
+		path := strings.Join(f[7:], " ")
+		if slices.ContainsFunc(except, func(d string) bool { return inside(path, d) }) {
+			continue
+		}
+		seen[path] = true
+		if list = append(list, path); len(list) == 500 {
+			break
+		}
+	}
+	return list
 }
 
 // foreignSockets are sockets of programs that would do for a command what it may not do
@@ -65,6 +157,12 @@ func foreignSockets(env func(string) string) []string {
 		for _, f := range []string{"bus", "systemd/private", "docker.sock", "podman/podman.sock"} {
 			list = append(list, filepath.Join(d, f))
 		}
+	}
+	if p := env("SSH_AUTH_SOCK"); filepath.IsAbs(p) {
+		list = append(list, p)
+	}
+	if p, _, _ := strings.Cut(env("TMUX"), ","); filepath.IsAbs(p) {
+		list = append(list, p)
 	}
 	return list
 }
@@ -111,6 +209,7 @@ func (a *App) profile(class string) sandbox.Profile {
 		p.Write = append(p.Write, os.TempDir(), "/tmp", "/var/tmp")
 		p.Write = append(p.Write, cacheDirs(env)...)
 		p.Hide = append(p.Hide, foreignSockets(env)...)
+		p.Hide = append(p.Hide, openSockets([]string{a.Home, a.Project})...)
 		if os.Geteuid() != 0 {
 			p.Processes = 0 // of the user, not of the command: a limit would hit his other programs
 		}
@@ -123,6 +222,7 @@ func (a *App) profile(class string) sandbox.Profile {
 func (a *App) confine(class string) func(cmd *exec.Cmd, socketDir string) error {
 	return func(cmd *exec.Cmd, socketDir string) error {
 		if class == classBash {
+			a.commands.Store(true)
 			a.sweep()
 		}
 		p := a.profile(class)

@@ -97,10 +97,6 @@ func (g *gate) Ask(ctx context.Context, spec core.ToolSpec, call core.ToolCall, 
 	return d
 }
 
-// previewDiff is what a writing call would change, for the question; "" when it can't be
-// told.
-func (a *App) previewDiff(core.ToolCall) string { return "" }
-
 // checkAgainstSchema checks typed arguments before anything is started.
 func checkAgainstSchema(spec core.ToolSpec, args json.RawMessage) error {
 	var s jsonschema.Schema
@@ -111,9 +107,15 @@ func checkAgainstSchema(spec core.ToolSpec, args json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("schema of %s: %w", spec.Name, err)
 	}
-	var v any
+	var v map[string]any
 	if err := json.Unmarshal(args, &v); err != nil {
 		return core.Errorf(core.KindUsage, "arguments of %s: %w", spec.Name, err)
+	}
+	// A key that no tool reads is a mistyped one.
+	for k := range v {
+		if _, ok := s.Properties[k]; !ok && s.AdditionalProperties == nil && len(s.PatternProperties) == 0 {
+			return core.Errorf(core.KindUsage, "arguments of %s: it takes no %q", spec.Name, k).Hint("lj tools show %s prints the schema", spec.Name)
+		}
 	}
 	if err := r.Validate(v); err != nil {
 		return core.Errorf(core.KindUsage, "arguments of %s: %w", spec.Name, err).Hint("lj tools show %s prints the schema", spec.Name)

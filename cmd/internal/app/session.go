@@ -138,7 +138,8 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 	if spec.Origin == core.OriginToolkit {
 		crashes = s.box.crashes(spec.Name)
 	}
-	res, err := tool.Call(callCtx, req)
+	guard := spec.Origin != core.OriginHost && !spec.ReadOnly && !d.Unconfined
+	res, err := s.guarded(guard, call, func() (core.ToolResult, error) { return tool.Call(callCtx, req) })
 	if spec.Origin == core.OriginToolkit && err == nil && ctx.Err() == nil {
 		s.box.watch(ctx, spec, args, crashes, &res)
 	}

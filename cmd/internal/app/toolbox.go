@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/agent"
@@ -492,6 +493,9 @@ func indentJSON(raw json.RawMessage) string {
 // arguments and an unknown tool, core.KindDenied at a wall.
 func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o TurnOptions) (core.ToolResult, error) {
 	var object map[string]json.RawMessage
+	if !utf8.Valid(args) {
+		return core.ToolResult{}, core.Errorf(core.KindUsage, "the arguments are not UTF-8, as JSON is").Hint(`write other bytes of text as escapes: "\\u00e9"`)
+	}
 	if err := json.Unmarshal(args, &object); err != nil || object == nil {
 		return core.ToolResult{}, core.Errorf(core.KindUsage, "the arguments are not one JSON object: %s", jsonProblem(args, err)).Hint(`write them as '{"path":"a.txt"}'`)
 	}

@@ -141,6 +141,9 @@ func (a *App) Conversation(ctx context.Context, o TurnOptions) (*Conversation, e
 	default:
 		return c, c.begin(ctx)
 	}
+	if err := a.holdSession(c.Session.ID); err != nil {
+		return nil, err
+	}
 	return c, c.load(ctx, st)
 }
 
@@ -256,10 +259,18 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	if out1.to == nil {
 		out1.to = func(core.Event) {}
 	}
-	emit := out1.emit
+	emit := func(e core.Event) {
+		if len(e.Args) > 0 {
+			e.Args = json.RawMessage(box.mask(string(e.Args)))
+		}
+		out1.emit(e)
+	}
 	if c.fresh {
 		if c.Session.TitleBy != "user" {
 			c.Session.Title = titleOf(o.Prompt)
+		}
+		if err := a.holdSession(c.Session.ID); err != nil {
+			return Result{}, err
 		}
 		if err := st.CreateSession(ctx, c.Session); err != nil {
 			return Result{}, err
@@ -322,6 +333,9 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	own := out.Usage
 	out.Usage.Add(session.extra)
 	out.Denied = append(out.Denied, session.denied...)
+	for i, d := range out.Denied {
+		out.Denied[i].Args = json.RawMessage(box.mask(string(d.Args)))
+	}
 	res := resultOf(c.Session.ID, out)
 	if err := st.EndTurn(context.WithoutCancel(ctx), c.Session.ID, out.Stop, own); err != nil {
 		return res, err

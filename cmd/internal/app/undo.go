@@ -383,7 +383,7 @@ func pick(list []SnapshotInfo, id string) (*SnapshotInfo, error) {
 			found = r
 			break
 		}
-		if strings.HasPrefix(r.ID, id) {
+		if len(id) >= 4 && strings.HasPrefix(r.ID, id) {
 			if found != nil {
 				return nil, core.Errorf(core.KindUsage, "snapshot %s is ambiguous", id).Hint("give more of the id")
 			}

@@ -44,7 +44,12 @@ func (p *progress) event(e core.Event) {
 // end says how the turn ended where it did not simply end well.
 func (p *progress) end(r app.Result) {
 	for _, d := range r.Denied {
-		p.line("lj: %s", p.f.p.T("denied: %s %s (rule %s); allow it with --allow RULE, --mode auto or --yolo", d.Tool, shortArgs(d.Args, 80), d.Rule))
+		what := shortArgs(d.Args, 80)
+		if strings.HasPrefix(d.Rule, "wall:") || strings.HasPrefix(d.Rule, "mode:") || strings.HasPrefix(d.Rule, "deny:") {
+			p.line("lj: %s", p.f.p.T("denied: %s %s (rule %s)", d.Tool, what, d.Rule))
+			continue
+		}
+		p.line("lj: %s", p.f.p.T("denied: %s %s (rule %s); allow it with --allow RULE, --mode auto or --yolo", d.Tool, what, d.Rule))
 	}
 	if r.Err != nil {
 		p.f.printError(r.Err)

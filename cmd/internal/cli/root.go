@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -143,6 +144,8 @@ func rangeArgs(least, most int, names ...string) cobra.PositionalArgs {
 
 // Main runs one command line and returns the exit status. It prints the error.
 func Main(ctx context.Context, s Streams, args []string) int {
+	out := &checkedWriter{w: s.Out}
+	s.Out = out
 	f := &factory{Streams: s, p: i18n.Detect(s.env), flags: map[string]any{}}
 	root := newRoot(f)
 	root.SetArgs(args)
@@ -161,12 +164,42 @@ func Main(ctx context.Context, s Streams, args []string) int {
 			status = exitStatus(core.KindOf(err))
 		}
 	}
+	if werr := out.failed(); werr != nil && err == nil && status == 0 {
+		f.printError(core.Errorf(core.KindFailed, "write the output: %w", werr))
+		status = exitStatus(core.KindFailed)
+	}
 	if status == exitInterrupted && s.Signal != nil {
 		if sig := s.Signal(); sig != nil && sig.String() == "terminated" {
 			return exitTerminated
 		}
 	}
 	return status
+}
+
+// checkedWriter remembers the first error of a writer: output that did not arrive is no
+// success, whatever command wrote it. Safe for concurrent use where w is.
+type checkedWriter struct {
+	w  io.Writer
+	mu sync.Mutex
+	e  error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil {
+		c.mu.Lock()
+		if c.e == nil {
+			c.e = err
+		}
+		c.mu.Unlock()
+	}
+	return n, err
+}
+
+func (c *checkedWriter) failed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.e
 }
 
 // silentError ends a command whose output already said everything.

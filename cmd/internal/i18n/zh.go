@@ -48,6 +48,7 @@ var chinese = map[string]string{
 	"ask, auto or plan":          "ask、auto 或 plan",
 	"at most so many":            "最多这么多",
 	"at most so many, 0 for all": "最多这么多，0 为全部",
+	"denied: %s %s (rule %s)":    "已拒绝：%s %s（规则 %s）",
 	"denied: %s %s (rule %s); allow it with --allow RULE, --mode auto or --yolo": "已拒绝：%s %s（规则 %s）；可用 --allow RULE、--mode auto 或 --yolo 允许",
 	"deny what RULE matches":                             "拒绝 RULE 匹配的操作",
 	"design, develop, test, review, docs or devops":      "design、develop、test、review、docs 或 devops",

@@ -420,7 +420,7 @@ func (c *command) kill() {
 			return
 		}
 	}
-	for range 200 {
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		if c.signal(unix.SIGKILL) == 0 {
 			break
 		}

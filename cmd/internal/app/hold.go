@@ -1,0 +1,47 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/lingjiyidong/lj/core"
+)
+
+// holdSession makes this process the only one that adds to a session until Close: two
+// would mix their messages, and the one that loads it would answer the calls of the other
+// as if it had died. The lock ends with the process, however that ends.
+func (a *App) holdSession(id string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.held[id] != nil {
+		return nil
+	}
+	dir := filepath.Join(a.Home, "cache", "sessions")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return core.Errorf(core.KindConfig, "make %s: %w", dir, err)
+	}
+	path := filepath.Join(dir, id+".lock")
+	for range 100 {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return core.Errorf(core.KindConfig, "lock session %s: %w", id, err)
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			f.Close()
+			return core.Errorf(core.KindFailed, "another lj is at work in session %s", id).Hint("wait until it ends, or go on beside it in a copy: lj sessions fork %s", id)
+		}
+		// Its last holder removes the file: what was locked must still be it.
+		mine, err1 := f.Stat()
+		now, err2 := os.Stat(path)
+		if err1 == nil && err2 == nil && os.SameFile(mine, now) {
+			if a.held == nil {
+				a.held = map[string]*os.File{}
+			}
+			a.held[id] = f
+			return nil
+		}
+		f.Close()
+	}
+	return core.Errorf(core.KindFailed, "the lock of session %s can't be held", id)
+}
