@@ -167,6 +167,19 @@ func foreignSockets(env func(string) string) []string {
 	return list
 }
 
+// hiddenSockets are the sockets that commands may not reach: all but those inside the
+// given directories and those that the settings name.
+func hiddenSockets(env func(string) string, except, allowed []string) []string {
+	var open []string
+	for _, s := range allowed {
+		if name, ok := strings.CutPrefix(s, "$"); ok {
+			s = env(name)
+		}
+		open = append(open, s)
+	}
+	return slices.DeleteFunc(append(foreignSockets(env), openSockets(except)...), func(p string) bool { return slices.Contains(open, p) })
+}
+
 // cacheDirs are where build tools and package managers of the user keep what can be made
 // again.
 func cacheDirs(env func(string) string) []string {
@@ -208,8 +221,7 @@ func (a *App) profile(class string) sandbox.Profile {
 		p.Net = sandbox.NetAll
 		p.Write = append(p.Write, os.TempDir(), "/tmp", "/var/tmp")
 		p.Write = append(p.Write, cacheDirs(env)...)
-		p.Hide = append(p.Hide, foreignSockets(env)...)
-		p.Hide = append(p.Hide, openSockets([]string{a.Home, a.Project})...)
+		p.Hide = append(p.Hide, hiddenSockets(env, []string{a.Home, a.Project}, a.Config.Strings("bash.sockets"))...)
 		if os.Geteuid() != 0 {
 			p.Processes = 0 // of the user, not of the command: a limit would hit his other programs
 		}

@@ -128,4 +128,11 @@ func TestOpenSocketsAreFound(t *testing.T) {
 	if slices.Contains(openSockets([]string{dir}), path) {
 		t.Errorf("%s is not left out", path)
 	}
+	env := func(k string) string { return map[string]string{"SSH_AUTH_SOCK": path}[k] }
+	if !slices.Contains(hiddenSockets(env, nil, nil), path) {
+		t.Errorf("%s can be reached", path)
+	}
+	if slices.Contains(hiddenSockets(env, nil, []string{"$SSH_AUTH_SOCK"}), path) {
+		t.Errorf("%s is hidden though the settings name it", path)
+	}
 }

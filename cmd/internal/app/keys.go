@@ -55,6 +55,7 @@ var keys = []key{
 	{name: "permissions.ask", kind: kindList, doc: "rules that always ask", narrow: "add"},
 	{name: "permissions.deny", kind: kindList, doc: "rules that are always denied", narrow: "add"},
 	{name: "bash.timeout", kind: kindDuration, def: 120, doc: "default limit of a command", min: 1, max: 86400, narrow: "lower"},
+	{name: "bash.sockets", kind: kindList, doc: "unix sockets that commands may reach: paths, or $SSH_AUTH_SOCK and the like"},
 	{name: "memory.enabled", kind: kindBool, def: true, doc: "use long-term memory"},
 	{name: "memory.extract", kind: kindBool, def: true, doc: "extract memories from conversations when idle"},
 	{name: "memory.max_chars", kind: kindInt, def: 4000, doc: "most characters of memory in one message", narrow: "lower"},

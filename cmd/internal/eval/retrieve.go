@@ -65,7 +65,10 @@ func build(ctx context.Context, c memory.Cutter, turns []turn) (*library, error)
 		}
 		context = memory.Surroundings(t.at, before, after)
 		rows[i] = core.Memory{ID: int64(i + 1), Content: t.speaker + ": " + t.text, Category: core.MemoryFact, Priority: core.PriorityMedium, Importance: 3,
-			State: core.MemoryActive, Source: core.SourceUser, Session: t.id, Context: context, CreatedAt: t.at, Project: fmt.Sprint(i), Scope: core.ScopeGlobal}
+			State: core.MemoryActive, Source: core.SourceUser, Session: fmt.Sprint("s", t.session), Message: int64(i + 1), Context: context, CreatedAt: t.at, Project: fmt.Sprint(i), Scope: core.ScopeGlobal}
+		if t.speaker == core.RoleAssistant {
+			rows[i].Source = core.SourceModel
+		}
 		if len(rows[i].Content) > memory.MaxContent {
 			rows[i].Content = strings.ToValidUTF8(rows[i].Content[:memory.MaxContent], "")
 		}
@@ -78,7 +81,7 @@ func build(ctx context.Context, c memory.Cutter, turns []turn) (*library, error)
 		return nil, err
 	}
 	for _, m := range all {
-		l.ids[m.ID] = m.Session
+		l.ids[m.ID] = turns[m.Message-1].id
 	}
 	return l, nil
 }
