@@ -20,8 +20,8 @@ type Args struct {
 	IgnoreSpace bool   `json:"ignore_space,omitempty" jsonschema:"lines that differ in spaces only are the same"`
 }
 
-// maxEdits bounds the work and memory of the comparison.
-const maxEdits = 5000
+// maxEdits bounds the work and memory of the comparison: 36 MB at most.
+const maxEdits = 3000
 
 func Run(ctx context.Context, in Args) (string, error) {
 	a, aName, err := side(ctx, "old", in.OldPath, in.Old)
@@ -85,7 +85,7 @@ func edits(ctx context.Context, a, b []string, same func(x, y string) bool) ([]e
 	n, m := len(x0), len(y0)
 	off := n + m
 	v := make([]int, 2*off+2)
-	var trace [][]int
+	var trace [][]int32
 search:
 	for d := 0; ; d++ {
 		if d > maxEdits {
@@ -95,10 +95,10 @@ search:
 			return nil, err
 		}
 		// Row d needs the diagonals -d-1 … d+1 of the row before it.
-		row := make([]int, 2*d+3)
+		row := make([]int32, 2*d+3)
 		for k := -d - 1; k <= d+1; k++ {
 			if i := off + k; i >= 0 && i < len(v) {
-				row[k+d+1] = v[i]
+				row[k+d+1] = int32(v[i])
 			}
 		}
 		trace = append(trace, row)
@@ -108,9 +108,9 @@ search:
 			}
 			x := 0
 			if k == -d || k != d && row[k-1+d+1] < row[k+1+d+1] {
-				x = row[k+1+d+1]
+				x = int(row[k+1+d+1])
 			} else {
-				x = row[k-1+d+1] + 1
+				x = int(row[k-1+d+1]) + 1
 			}
 			for x < n && x-k < m && x-k >= 0 && same(x0[x], y0[x-k]) {
 				x++
@@ -129,7 +129,7 @@ search:
 		if k == -d || k != d && row[k-1+d+1] < row[k+1+d+1] {
 			prev = k + 1
 		}
-		px := row[prev+d+1]
+		px := int(row[prev+d+1])
 		py := px - prev
 		if d == 0 {
 			px, py = 0, 0
