@@ -220,8 +220,6 @@ type MemoryReader interface {
 	MatchMemories(ctx context.Context, q MemoryQuery) ([]MemoryHit, error)
 	// MemoriesByHash returns the rows with this digest that may be seen from a project.
 	MemoriesByHash(ctx context.Context, hash, project string) ([]Memory, error)
-	// MemoryTiers lists the groups of active rows below CRITICAL that may be seen from a project.
-	MemoryTiers(ctx context.Context, project string) ([]MemoryTier, error)
 	// MemoryTierTop returns the most recently used rows of a group.
 	MemoryTierTop(ctx context.Context, t MemoryTier, project string, limit int) ([]MemoryRank, error)
 	// RankMemories is MatchMemories with what ranking needs only.
@@ -245,6 +243,8 @@ type MemoryReader interface {
 	// MemoryRanks lists what ranking needs of active rows, CRITICAL ones aside, in the order
 	// of priority, newest use and id.
 	MemoryRanks(ctx context.Context, project string, limit int) ([]MemoryRank, error)
+	// FewMemories says whether there are at most so many active rows below CRITICAL.
+	FewMemories(ctx context.Context, most int) (bool, error)
 	// CountMemories counts rows by state and category, bytes of content, and rows created
 	// since a time.
 	CountMemories(ctx context.Context) (MemoryCounts, error)

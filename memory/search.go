@@ -27,8 +27,14 @@ const (
 	nameWeight    = 1.6 // of a word written as a name in the query
 	phraseWeight  = 0.35
 	coverWeight   = 0.9
+	otherWeight   = 0.6
+	besideWeight  = 0.3
 	gatherHits    = 300
 )
+
+// toAgent finds questions about what the agent said; other questions are answered by the
+// user's own words first.
+var toAgent = lazy(`(?i)\byou(?:'ve| have| had)? (?:recommend|suggest|said|say|told|tell|propos|advis|mention|explain|describ|answer|show|give|gave|wrote|write|list)|你(?:之前|上次|曾经?|刚才)?(?:推荐|建议|说|告诉|提到|解释|回答|给我|写|列)`)
 
 // queryWord is one word looked for.
 type queryWord struct {
@@ -194,6 +200,7 @@ func (s *Service) search(ctx context.Context, r core.MemoryReader, query string,
 	for _, h := range found {
 		out = append(out, Hit{h.Memory, s.relevance(h, words, pairsOf, average)})
 	}
+	alongside(out)
 	if len(out) == 0 && plain != "" {
 		// Text that no word of the index shows, such as a sign or the middle of a word.
 		list, err := r.ContentLike(ctx, plain, core.MemoryFilter{States: states, Project: project, Limit: k})
@@ -205,9 +212,13 @@ func (s *Service) search(ctx context.Context, r core.MemoryReader, query string,
 		}
 	}
 	low := strings.ToLower(plain)
+	asksAgent := toAgent().MatchString(plain)
 	for i := range out {
 		if len(low) > 1 && strings.Contains(strings.ToLower(out[i].Content), low) {
 			out[i].Score += 0.5 + 0.2*float64(len(words))
+		}
+		if mine := out[i].Source == core.SourceModel || out[i].Source == core.SourceTool; mine != asksAgent {
+			out[i].Score *= otherWeight
 		}
 		if out[i].State != core.MemoryActive {
 			out[i].Score *= 0.8
@@ -224,6 +235,29 @@ func (s *Service) search(ctx context.Context, r core.MemoryReader, query string,
 		return a.ID > b.ID
 	})
 	return out[:min(len(out), k)], nil
+}
+
+// alongside raises rows that were said next to others that fit: what is asked for is often
+// in the answer to the message that holds the words.
+func alongside(hits []Hit) {
+	type place struct {
+		session string
+		message int64
+	}
+	score := make(map[place]float64, len(hits))
+	for _, h := range hits {
+		if h.Session != "" && h.Message != 0 {
+			p := place{h.Session, h.Message}
+			score[p] = max(score[p], h.Score)
+		}
+	}
+	for i, h := range hits {
+		if h.Session == "" || h.Message == 0 {
+			continue
+		}
+		hits[i].Score += besideWeight * max(score[place{h.Session, h.Message - 1}], score[place{h.Session, h.Message + 1}])
+		hits[i].Score += besideWeight / 2 * max(score[place{h.Session, h.Message - 2}], score[place{h.Session, h.Message + 2}])
+	}
 }
 
 // relevance orders what the index found: BM25 over the words of the content, those of its

@@ -256,14 +256,18 @@ func (s *Service) fit(sel *Selection, budget int) {
 // of each group of equal priority and importance the most recently used, as without a
 // word in common nothing else tells the rows of a group apart.
 func (s *Service) gather(ctx context.Context, r core.MemoryReader, topic string, limit int, now time.Time) ([]ranked, error) {
-	list, err := r.MemoryRanks(ctx, s.scope(), smallStore+1)
+	few, err := r.FewMemories(ctx, smallStore)
 	if err != nil {
 		return nil, err
 	}
-	if len(list) > smallStore {
-		if list, err = s.gatherLarge(ctx, r, topic, limit, now); err != nil {
-			return nil, err
-		}
+	var list []core.MemoryRank
+	if few {
+		list, err = r.MemoryRanks(ctx, s.scope(), smallStore)
+	} else {
+		list, err = s.gatherLarge(ctx, r, topic, limit, now)
+	}
+	if err != nil {
+		return nil, err
 	}
 	out := make([]ranked, len(list))
 	for i, k := range list {
@@ -293,7 +297,7 @@ func (s *Service) gatherLarge(ctx context.Context, r core.MemoryReader, topic st
 	if len(words) > 64 {
 		words = words[:64]
 	}
-	rare, common, err := s.rarest(ctx, r, words, 2000, 24)
+	rare, common, err := s.rarest(ctx, r, words, 1200, 24)
 	if err != nil {
 		return nil, err
 	}
@@ -304,27 +308,29 @@ func (s *Service) gatherLarge(ctx context.Context, r core.MemoryReader, topic st
 		return err
 	}
 	if len(rare) > 0 {
-		if err := ask(core.MemoryQuery{Any: rare, Limit: 200}); err != nil {
+		if err := ask(core.MemoryQuery{Any: rare, Limit: 150}); err != nil {
 			return nil, err
 		}
 	}
 	for i := 0; i < min(len(common), 3); i++ {
 		for j := i + 1; j < min(len(common), 4); j++ {
-			if err := ask(core.MemoryQuery{All: []string{common[i], common[j]}, Newest: true, Limit: 60}); err != nil {
+			if err := ask(core.MemoryQuery{All: []string{common[i], common[j]}, Newest: true, Limit: 40}); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for i := 0; i < min(len(common), 4); i++ {
-		if err := ask(core.MemoryQuery{All: common[i : i+1], Newest: true, Limit: 40}); err != nil {
+		if err := ask(core.MemoryQuery{All: common[i : i+1], Newest: true, Limit: 30}); err != nil {
 			return nil, err
 		}
 	}
 	// Without a topic every row has relevance 0.5, with one and no hit 0.1 (or 0.3 without
 	// keywords): the score of a group is bounded by its priority and importance.
-	tiers, err := r.MemoryTiers(ctx, s.scope())
-	if err != nil {
-		return nil, err
+	var tiers []core.MemoryTier
+	for p := core.PriorityHigh; p <= core.PriorityLow; p++ {
+		for i := 1; i <= 5; i++ {
+			tiers = append(tiers, core.MemoryTier{Priority: p, Importance: i})
+		}
 	}
 	weight := func(t core.MemoryTier) float64 { return float64(t.Importance) * float64(4-t.Priority) }
 	sort.SliceStable(tiers, func(i, j int) bool { return weight(tiers[i]) > weight(tiers[j]) })

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
@@ -40,21 +41,51 @@ func (s *Store) WriteMemory(ctx context.Context, fn func(core.MemoryWriter) erro
 	})
 }
 
-// ReadMemory runs fn on one consistent view of the memories. It never waits for writers.
+// memoryReader is the connection that memories are read on, kept with its prepared
+// statements: a selection is some twenty small queries, and preparing them would cost more
+// than running them.
+type memoryReader struct {
+	mu   sync.Mutex
+	conn *sql.Conn
+	tx   *memoryTx
+}
+
+func (r *memoryReader) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn != nil {
+		r.tx.close()
+		r.conn.Close()
+		r.conn, r.tx = nil, nil
+	}
+}
+
+// ReadMemory runs fn on one consistent view of the memories. It never waits for writers of
+// the file; calls of one process wait for each other.
 func (s *Store) ReadMemory(ctx context.Context, fn func(core.MemoryReader) error) error {
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("read memory: %w", err)
+	r := &s.memory
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn == nil {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return fmt.Errorf("read memory: %w", err)
+		}
+		r.conn, r.tx = conn, &memoryTx{on: conn, stmts: map[string]*sql.Stmt{}}
 	}
-	defer conn.Close()
+	if len(r.tx.stmts) > 100 {
+		r.tx.close()
+		r.tx.stmts = map[string]*sql.Stmt{}
+	}
 	// The pool's own transactions begin with a write lock; a reader must not take it.
-	if _, err := conn.ExecContext(ctx, `BEGIN DEFERRED`); err != nil {
+	if _, err := r.tx.exec(ctx, `BEGIN DEFERRED`); err != nil {
+		r.tx.close()
+		r.conn.Close()
+		r.conn, r.tx = nil, nil
 		return fmt.Errorf("read memory: %w", err)
 	}
-	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`) }()
-	m := &memoryTx{on: conn, stmts: map[string]*sql.Stmt{}}
-	defer m.close()
-	return fn(m)
+	defer func() { _, _ = r.tx.exec(context.WithoutCancel(ctx), `ROLLBACK`) }()
+	return fn(r.tx)
 }
 
 // PurgeMemory makes what was erased unreadable in the files: freed pages are overwritten
@@ -322,12 +353,19 @@ func (m *memoryTx) Memory(ctx context.Context, id int64) (core.Memory, error) {
 func placeholders(n int) string { return "?" + strings.Repeat(",?", n-1) }
 
 // where builds the conditions that filters and queries share.
-func where(b *strings.Builder, args []any, states []string, project string) []any {
+//
+// With other set, another condition is the one to look rows up by: the plus sign keeps the
+// planner from walking all active rows.
+func where(b *strings.Builder, args []any, states []string, project string, other bool) []any {
 	if len(states) == 0 {
 		states = []string{core.MemoryActive}
 	}
 	if states[0] != "*" {
-		b.WriteString(` AND m.state IN (` + placeholders(len(states)) + `)`)
+		plus := ""
+		if other {
+			plus = "+"
+		}
+		b.WriteString(` AND ` + plus + `m.state IN (` + placeholders(len(states)) + `)`)
 		for _, v := range states {
 			args = append(args, v)
 		}
@@ -346,13 +384,13 @@ func (m *memoryTx) Memories(ctx context.Context, f core.MemoryFilter) ([]core.Me
 	if project == "" {
 		project = "*"
 	}
-	args := where(&b, nil, f.States, project)
+	args := where(&b, nil, f.States, project, f.Pinned || f.ByID || !f.DueBefore.IsZero())
 	if f.Category != "" {
 		b.WriteString(` AND m.category = ?`)
 		args = append(args, f.Category)
 	}
 	if len(f.Priorities) > 0 {
-		b.WriteString(` AND coalesce(m.priority, 2) IN (` + placeholders(len(f.Priorities)) + `)`)
+		b.WriteString(` AND m.priority IN (` + placeholders(len(f.Priorities)) + `)`)
 		for _, p := range f.Priorities {
 			args = append(args, p)
 		}
@@ -422,12 +460,12 @@ func (m *memoryTx) MatchMemories(ctx context.Context, q core.MemoryQuery) ([]cor
 	if q.Newest {
 		score = `0.0`
 	}
-	b.WriteString(`SELECT ` + memoryColumns + `, i.words, i.grams, i.context, ` + score + ` FROM memory_index i JOIN memories m ON m.id = i.rowid WHERE memory_index MATCH ?`)
+	b.WriteString(`SELECT ` + memoryColumns + `, i.words, i.grams, i.context, ` + score + ` FROM memory_index i CROSS JOIN memories m ON m.id = i.rowid WHERE memory_index MATCH ?`)
 	args := []any{match(q)}
 	if !q.Newest {
 		b.WriteString(` AND i.rank MATCH 'bm25(1.0, 0.3, 0.35)'`)
 	}
-	args = where(&b, args, q.States, q.Project)
+	args = where(&b, args, q.States, q.Project, true)
 	if q.Newest {
 		b.WriteString(` ORDER BY i.rowid DESC`)
 	} else {
@@ -453,33 +491,9 @@ func (m *memoryTx) MatchMemories(ctx context.Context, q core.MemoryQuery) ([]cor
 func (m *memoryTx) MemoriesByHash(ctx context.Context, hash, project string) ([]core.Memory, error) {
 	var b strings.Builder
 	b.WriteString(`SELECT ` + memoryColumns + ` FROM memories m WHERE m.hash = ?`)
-	args := where(&b, []any{hash}, nil, project)
+	args := where(&b, []any{hash}, nil, project, true)
 	b.WriteString(` ORDER BY m.id`)
 	return m.list(ctx, b.String(), args...)
-}
-
-func (m *memoryTx) MemoryTiers(ctx context.Context, project string) ([]core.MemoryTier, error) {
-	// Skips from group to group along the index instead of counting rows.
-	rows, err := m.query(ctx, `WITH RECURSIVE g(p, i) AS (
-		SELECT * FROM (SELECT priority, importance FROM memories WHERE state = 'active' AND priority > 0 ORDER BY priority, importance LIMIT 1)
-		UNION ALL
-		SELECT (SELECT priority FROM memories WHERE state = 'active' AND (priority, importance) > (g.p, g.i) ORDER BY priority, importance LIMIT 1),
-		       (SELECT importance FROM memories WHERE state = 'active' AND (priority, importance) > (g.p, g.i) ORDER BY priority, importance LIMIT 1)
-		FROM g WHERE g.p IS NOT NULL)
-		SELECT p, i FROM g WHERE p IS NOT NULL`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []core.MemoryTier
-	for rows.Next() {
-		var t core.MemoryTier
-		if err := rows.Scan(&t.Priority, &t.Importance); err != nil {
-			return nil, fmt.Errorf("read memory tiers: %w", err)
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
 }
 
 const rankColumns = `m.id, m.priority, m.importance, m.last_used_at, m.keywords, m.tags`
@@ -513,6 +527,12 @@ func (m *memoryTx) MemoryRanks(ctx context.Context, project string, limit int) (
 		ORDER BY m.priority, m.last_used_at DESC, m.id LIMIT ?`, project, limit)
 }
 
+func (m *memoryTx) FewMemories(ctx context.Context, most int) (bool, error) {
+	var n int
+	err := m.scalar(ctx, &n, `SELECT count(*) FROM (SELECT 1 FROM memories WHERE state = 'active' AND priority > 0 LIMIT ?)`, most+1)
+	return n <= most, err
+}
+
 func (m *memoryTx) OddMemories(ctx context.Context) (bool, error) {
 	var n int
 	err := m.scalar(ctx, &n, `SELECT EXISTS(SELECT 1 FROM memories WHERE state = 'active' AND priority IS NULL)
@@ -543,12 +563,12 @@ func (m *memoryTx) RankMemories(ctx context.Context, q core.MemoryQuery) ([]core
 		return nil, nil
 	}
 	var b strings.Builder
-	b.WriteString(`SELECT ` + rankColumns + ` FROM memory_index i JOIN memories m ON m.id = i.rowid WHERE memory_index MATCH ?`)
+	b.WriteString(`SELECT ` + rankColumns + ` FROM memory_index i CROSS JOIN memories m ON m.id = i.rowid WHERE memory_index MATCH ?`)
 	args := []any{match(q)}
 	if !q.Newest {
 		b.WriteString(` AND i.rank MATCH 'bm25(1.0, 0.3, 0.35)'`)
 	}
-	args = where(&b, args, q.States, q.Project)
+	args = where(&b, args, q.States, q.Project, true)
 	if q.Newest {
 		b.WriteString(` ORDER BY i.rowid DESC`)
 	} else {
@@ -611,7 +631,7 @@ func (m *memoryTx) ContentLike(ctx context.Context, piece string, f core.MemoryF
 	if project == "" {
 		project = "*"
 	}
-	args = where(&b, args, f.States, project)
+	args = where(&b, args, f.States, project, false)
 	b.WriteString(` ORDER BY m.id DESC LIMIT ` + strconv.Itoa(max(1, f.Limit)))
 	return m.list(ctx, b.String(), args...)
 }

@@ -62,6 +62,8 @@ type Store struct {
 
 	write sync.Mutex // one writer of this process at a time
 
+	memory memoryReader
+
 	bg     sync.WaitGroup
 	cancel context.CancelFunc
 }
@@ -156,6 +158,7 @@ func (s *Store) Close() error {
 		s.cancel()
 	}
 	s.bg.Wait()
+	s.memory.close()
 	err := s.db.Close()
 	s.markClean()
 	return err

@@ -28,7 +28,7 @@ CREATE TABLE memories (
     hash          TEXT    DEFAULT '',
     keywords      TEXT    DEFAULT ''   -- separated by line feeds
 );
-CREATE INDEX memories_by_rank ON memories(state, priority, importance, last_used_at, id);
+CREATE INDEX memories_by_rank ON memories(state, priority, importance, last_used_at DESC, id);
 CREATE INDEX memories_by_hash ON memories(hash);
 CREATE INDEX memories_by_expiry ON memories(expires_at) WHERE expires_at > 0;
 CREATE INDEX memories_by_creation ON memories(state, created_at);
