@@ -34,14 +34,14 @@ const (
 	sameThresholdMoved = 0.8 // where a word stands in another place
 )
 
-// compare judges a new statement against an old one.
-func compare(c Cutter, old, new *statement) verdict {
+// compare judges a new statement against an old one. of takes a part of a text apart.
+func compare(of func(string) *statement, old, new *statement) verdict {
 	v := compareWhole(old, new)
 	if v.rel == merges || v.rel == replaces {
 		return v
 	}
 	// A sentence of several parts: the parts are judged on their own.
-	oc, nc := clauses(old.text), clauses(new.text)
+	oc, nc := old.parts, new.parts
 	if len(oc) > 8 || len(nc) > 8 || len(oc) == 1 && len(nc) == 1 {
 		return v
 	}
@@ -49,14 +49,14 @@ func compare(c Cutter, old, new *statement) verdict {
 	for i, o := range oc {
 		so := old
 		if len(oc) > 1 {
-			so = analyse(c, o)
+			so = of(o)
 		}
 		for _, n := range nc {
 			sn := new
 			if len(nc) > 1 {
-				sn = analyse(c, n)
+				sn = of(n)
 			}
-			if len(so.content()) < 2 || len(sn.content()) < 2 {
+			if len(so.body) < 2 || len(sn.body) < 2 || so.negated == sn.negated && len(sn.retired) == 0 && !shares(so.body, sn.body) {
 				continue
 			}
 			w := compareWhole(so, sn)
@@ -82,7 +82,7 @@ func compareWhole(old, new *statement) verdict {
 	if old.bare == new.bare && old.bare != "" {
 		return no(merges, 1, "same text")
 	}
-	a, b := old.content(), new.content()
+	a, b := old.body, new.body
 	if len(a) == 0 || len(b) == 0 {
 		return no(apart, 0, "")
 	}
@@ -142,6 +142,16 @@ func compareWhole(old, new *statement) verdict {
 		return no(related, near, "same subject")
 	}
 	return no(apart, near, "")
+}
+
+// shares says whether two statements have a word in common.
+func shares(a, b []slot) bool {
+	for _, s := range a {
+		if hasKey(b, s.key) {
+			return true
+		}
+	}
+	return false
 }
 
 // site is one place where two aligned statements differ.
@@ -436,7 +446,7 @@ type Judgement struct {
 // Judge says what ingest would make of the second text when it knew the first.
 func Judge(c Cutter, earlier, later string) Judgement {
 	x, y := analyse(c, earlier), analyse(c, later)
-	v := compare(c, x, y)
+	v := compare(func(t string) *statement { return analyse(c, t) }, x, y)
 	j := Judgement{Merge: v.rel == merges, Replace: v.rel == replaces, Related: v.rel == related, Reason: v.reason, Same: probability(x, y, nil)}
 	j.Forbids = !j.Merge && !mayMerge(x, y, align(x.content(), y.content()))
 	return j

@@ -11,7 +11,9 @@ import (
 
 var testSeg = segment.New(segment.Options{Cache: filepath.Join(os.TempDir(), "lj-test-dict")})
 
-func judge(a, b string) verdict { return compare(testSeg, analyse(testSeg, a), analyse(testSeg, b)) }
+func testPart(t string) *statement { return analyse(testSeg, t) }
+
+func judge(a, b string) verdict { return compare(testPart, analyse(testSeg, a), analyse(testSeg, b)) }
 
 var relNames = map[relation]string{apart: "apart", related: "related", replaces: "replaces", merges: "merges"}
 

@@ -296,7 +296,7 @@ func TestGoldenSimilarityJudgement(t *testing.T) {
 	}
 	goldenSet(t, "similarity", &v)
 	for _, c := range v.Cases {
-		w := compare(testSeg, analyse(testSeg, c.A), analyse(testSeg, c.B))
+		w := compare(testPart, analyse(testSeg, c.A), analyse(testSeg, c.B))
 		switch c.Relation {
 		case "negation", "value_changed", "unrelated", "related":
 			if w.rel == merges {

@@ -145,7 +145,7 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 	}
 	var merge, replace, link []found
 	for _, h := range hits {
-		v := compare(s.cut, s.statement(h.Memory.Content), p.st)
+		v := compare(s.statement, s.statement(h.Memory.Content), p.st)
 		f := found{h.Memory, v}
 		if v.rel >= replaces && !s.sameScope(h.Memory, p.Item) {
 			f.v.rel = related
@@ -410,7 +410,7 @@ func (s *Service) merge(ctx context.Context, w core.MemoryWriter, m core.Memory,
 
 // The bounds of a search for rows like a new one.
 const (
-	similarRows = 16  // rows that are compared word by word
+	similarRows = 12  // rows that are compared word by word
 	rareRows    = 400 // index entries that the rarest words may have together
 )
 
@@ -443,7 +443,7 @@ func (s *Service) similar(ctx context.Context, r core.MemoryReader, p *prepared)
 		return err
 	}
 	if len(rare) > 0 {
-		if err := add(core.MemoryQuery{Any: rare, Limit: 3 * similarRows}); err != nil {
+		if err := add(core.MemoryQuery{Any: rare, Limit: 2 * similarRows}); err != nil {
 			return nil, err
 		}
 	}

@@ -116,11 +116,11 @@ func (s *Service) dedup(ctx context.Context, w core.MemoryWriter, now time.Time,
 			if o.ID >= m.ID || gone[o.ID] || o.Category == core.MemoryReflection || o.Scope != m.Scope || o.Project != m.Project {
 				continue
 			}
-			v := compare(s.cut, s.statement(o.Content), p.st)
+			v := compare(s.statement, s.statement(o.Content), p.st)
 			older, newer := o, m
 			if m.ValidFrom.Before(o.ValidFrom) {
 				older, newer = m, o
-				v = compare(s.cut, s.statement(older.Content), s.statement(newer.Content))
+				v = compare(s.statement, s.statement(older.Content), s.statement(newer.Content))
 			}
 			switch {
 			case v.rel == merges:

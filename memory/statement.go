@@ -46,6 +46,8 @@ type statement struct {
 	signs   string   // signs that are not the punctuation of a sentence, outside of identifiers
 	retired []string // what it says is gone
 	toks    []token
+	body    []slot   // the slots that carry meaning beside verbs like be
+	parts   []string // its clauses
 }
 
 var numeralHan = map[rune]int{'零': 0, '〇': 0, '一': 1, '二': 2, '两': 2, '三': 3, '四': 4, '五': 5, '六': 6, '七': 7, '八': 8, '九': 9}
@@ -348,6 +350,7 @@ func analyse(c Cutter, text string) *statement {
 	s.negated = negs%2 == 1
 	s.signs = signsOf(folded)
 	s.retired = retired(c, folded)
+	s.body, s.parts = s.content(), clauses(text)
 	return s
 }
 
@@ -567,10 +570,23 @@ var retirePatterns = sync.OnceValue(func() []pattern {
 	return out
 })
 
+// retireHints are pieces of which every text holds one that a pattern can match.
+var retireHints = []string{"gone", "remov", "deprecat", "obsolete", "retired", "dead", "deleted", "dropped", "decommission", "shut down", "longer", "more", "stop", "quit", "again",
+	"instead", "replac", "switch", "migrat", "mov", "chang", "废弃", "弃用", "作废", "下线", "停用", "删除", "移除", "淘汰", "没了", "不用", "不再", "不存在", "取消", "要再用", "别再用", "从", "把", "代替", "替换", "取代", "替代", "而不是"}
+
+func hasAny(s string, pieces []string) bool {
+	for _, p := range pieces {
+		if strings.Contains(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
 // retired lists the words (stems) of which a text says that they are no longer so; a
 // leading "?" marks those that are only set aside in this matter.
 func retired(c Cutter, folded string) []string {
-	if len(folded) > 2000 {
+	if len(folded) > 2000 || !hasAny(folded, retireHints) {
 		return nil
 	}
 	var out []string
