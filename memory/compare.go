@@ -46,12 +46,19 @@ func compare(of func(string) *statement, old, new *statement) verdict {
 		return v
 	}
 	best := v
+	lead, newLead := leads(old.text, oc), leads(new.text, nc)
 	for i, o := range oc {
+		if !lead[i] {
+			continue
+		}
 		so := old
 		if len(oc) > 1 {
 			so = of(o)
 		}
-		for _, n := range nc {
+		for j, n := range nc {
+			if !newLead[j] {
+				continue
+			}
 			sn := new
 			if len(nc) > 1 {
 				sn = of(n)
@@ -142,6 +149,23 @@ func compareWhole(old, new *statement) verdict {
 		return no(related, near, "same subject")
 	}
 	return no(apart, near, "")
+}
+
+// leads says which clauses begin a sentence: only those name their subject themselves. What
+// follows a comma speaks of what came before it.
+func leads(text string, parts []string) []bool {
+	out := make([]bool, len(parts))
+	at := 0
+	for i, p := range parts {
+		k := strings.Index(text[at:], p)
+		if k < 0 {
+			continue
+		}
+		before := strings.TrimSpace(text[at : at+k])
+		out[i] = i == 0 || !strings.HasSuffix(before, "，") && !strings.HasSuffix(before, ",")
+		at += k + len(p)
+	}
+	return out
 }
 
 // shares says whether two statements have a word in common.
@@ -668,7 +692,7 @@ func changed(old, new *statement, al alignment) (verdict, bool) {
 		return verdict{}, false
 	case old.negated:
 		return verdict{}, false
-	case named && attribute >= 1:
+	case named && attribute >= 1 && (!multi(al) || attribute >= 2 || new.newer):
 		return verdictOf("another name")
 	case attribute >= 1 && al.near() >= 0.4 && (copulaBefore(old, s.a) || copulaBefore(new, s.b) || new.newer):
 		return verdictOf("another value")
@@ -683,7 +707,7 @@ var units = stems(`mb kb gb minut hour dai month year second 元 个 天 % 次 �
 // multi says whether the verb is one that many things can be the object of at a time.
 func multi(al alignment) bool {
 	for _, s := range al.keys {
-		if s.key == "like" || s.key == "own" || s.key == "know" || s.key == "有" || s.key == "会" || s.key == "has" || s.key == "have" {
+		if s.key == "use" || s.key == "依赖" || s.key == "need" || s.key == "must" || s.key == "like" || s.key == "own" || s.key == "know" || s.key == "有" || s.key == "会" || s.key == "has" || s.key == "have" {
 			return true
 		}
 	}

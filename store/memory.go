@@ -21,7 +21,8 @@ type preparer interface {
 }
 
 // memoryTx is one transaction on the tables of long-term memory. Statements are prepared
-// once for its life.
+// once for its life. They are all short: a cancelled context stops the work between two of
+// them, as watching for it inside of each costs more than most of them do.
 type memoryTx struct {
 	on    preparer
 	stmts map[string]*sql.Stmt
@@ -149,7 +150,10 @@ func (m *memoryTx) query(ctx context.Context, q string, args ...any) (*sql.Rows,
 	if err != nil {
 		return nil, err
 	}
-	rows, err := st.QueryContext(ctx, args...)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	rows, err := st.QueryContext(context.WithoutCancel(ctx), args...)
 	if err != nil {
 		return nil, fmt.Errorf("memory: %w", err)
 	}
@@ -161,7 +165,10 @@ func (m *memoryTx) exec(ctx context.Context, q string, args ...any) (sql.Result,
 	if err != nil {
 		return nil, err
 	}
-	res, err := st.ExecContext(ctx, args...)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	res, err := st.ExecContext(context.WithoutCancel(ctx), args...)
 	if err != nil {
 		return nil, fmt.Errorf("memory: %w", err)
 	}
@@ -173,7 +180,7 @@ func (m *memoryTx) scalar(ctx context.Context, into any, q string, args ...any) 
 	if err != nil {
 		return err
 	}
-	if err := st.QueryRowContext(ctx, args...).Scan(into); err != nil {
+	if err := st.QueryRowContext(context.WithoutCancel(ctx), args...).Scan(into); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
 	return nil
@@ -490,7 +497,7 @@ func (m *memoryTx) MatchMemories(ctx context.Context, q core.MemoryQuery) ([]cor
 
 func (m *memoryTx) MemoriesByHash(ctx context.Context, hash, project string) ([]core.Memory, error) {
 	var b strings.Builder
-	b.WriteString(`SELECT ` + memoryColumns + ` FROM memories m WHERE m.hash = ?`)
+	b.WriteString(`SELECT ` + memoryColumns + ` FROM memories m INDEXED BY memories_by_hash WHERE m.hash = ?`)
 	args := where(&b, []any{hash}, nil, project, true)
 	b.WriteString(` ORDER BY m.id`)
 	return m.list(ctx, b.String(), args...)
@@ -602,7 +609,7 @@ func (m *memoryTx) WordCounts(ctx context.Context, words []string) (map[string]i
 			continue
 		}
 		var n int
-		err := st.QueryRowContext(ctx, w).Scan(&n)
+		err := st.QueryRowContext(context.WithoutCancel(ctx), w).Scan(&n)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, fmt.Errorf("count memory words: %w", err)
 		}
