@@ -65,6 +65,10 @@ func (s *Service) IngestBatch(ctx context.Context, items []Item) ([]Result, erro
 	return out, nil
 }
 
+// manyValues is how many active rows may differ from a new one in the value of the same
+// attribute for it to replace them.
+const manyValues = 2
+
 // prepared is an item with everything that needs no transaction.
 type prepared struct {
 	Item
@@ -178,6 +182,26 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 	}
 	if !m.ExpiresAt.IsZero() && !m.ExpiresAt.After(now) {
 		m.State = core.MemoryExpired
+	}
+	// Several values that live side by side show that there can be several: one more is no
+	// correction.
+	var other []found
+	for _, f := range replace {
+		if strings.HasPrefix(f.v.reason, "another") {
+			other = append(other, f)
+		}
+	}
+	if len(other) > manyValues {
+		kept := replace[:0]
+		for _, f := range replace {
+			if strings.HasPrefix(f.v.reason, "another") {
+				f.v.reason = "one of several values"
+				link = append(link, f)
+			} else {
+				kept = append(kept, f)
+			}
+		}
+		replace = kept
 	}
 	// What others wrote never puts the user's own words aside; and an older statement does
 	// not replace a newer one.
@@ -411,7 +435,7 @@ func (s *Service) merge(ctx context.Context, w core.MemoryWriter, m core.Memory,
 // The bounds of a search for rows like a new one.
 const (
 	similarRows = 12  // rows that are compared word by word
-	rareRows    = 400 // index entries that the rarest words may have together
+	rareRows    = 200 // index entries that the rarest words may have together
 )
 
 // similar finds active rows with words in common, the most alike first.
@@ -443,7 +467,7 @@ func (s *Service) similar(ctx context.Context, r core.MemoryReader, p *prepared)
 		return err
 	}
 	if len(rare) > 0 {
-		if err := add(core.MemoryQuery{Any: rare, Limit: 2 * similarRows}); err != nil {
+		if err := add(core.MemoryQuery{Any: rare, Limit: similarRows + 4}); err != nil {
 			return nil, err
 		}
 	}
