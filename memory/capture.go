@@ -71,7 +71,7 @@ func FromUserText(text string) []Item {
 }
 
 var projectWords = lazy(`(?i)本项目|这个项目|该项目|此项目|这个仓库|本仓库|这里的?代码|\b(?:this|the) (?:project|repo|repository|codebase)\b`)
-var ruleWords = lazy(`(?i)^(?:always|never|do not|don't|must|use|run|avoid|prefer|write|reply|answer|keep|make sure|from now on|in future|going forward)\b|必须|务必|不要|不准|禁止|别再?|一律|总是|永远|以后|今后|从现在|统一`)
+var ruleWords = lazy(`(?i)^(?:always|never|do not|don't|must|use|run|avoid|prefer|write|reply|answer|keep|make sure|from now on|in future|going forward)\b|\b(?:you|agents?|assistants?|we|everyone) (?:must|should|shall|have to|need to|are to)\b|\bmust (?:always|never|not|be)\b|\b(?:before|after) (?:each|every) \w+,? (?:run|use|call|do)\b|必须|务必|不要|不准|禁止|别再?|一律|总是|永远|以后|今后|从现在|统一`)
 var preferenceWords = lazy(`(?i)\b(?:prefer|like|love|hate|dislike|favou?rite)\b|喜欢|偏好|讨厌|习惯|更愿意|最爱`)
 
 // capture makes an item of what the user said, with category and priority by its words.

@@ -627,3 +627,5 @@ func TestExtract(t *testing.T) {
 		t.Errorf("nothing new: %+v %v", rep, err)
 	}
 }
+
+func coreRequest(args string) core.ToolRequest { return core.ToolRequest{Args: json.RawMessage(args)} }

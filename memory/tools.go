@@ -150,9 +150,12 @@ func (t *tool) Call(ctx context.Context, req core.ToolRequest) (core.ToolResult,
 	return core.ErrorResult(t.spec.Name + ": " + msg), nil
 }
 
+// asksToKeep finds a user's wish that something be kept, whoever said it.
+var asksToKeep = lazy(`(?i)记住|记下|记一下|记录下来|保存到记忆|\b(?:remember|memori[sz]e|make a note|note (?:this|that|it|down)|keep (?:this|that|it) in mind|save (?:this|that|it) (?:to|in) memory)\b`)
+
 // save takes up what the model wants to keep. What the user's words do not bear out comes
-// from somewhere else: it is refused when it reads like a rule, and kept as a quoted note
-// otherwise.
+// from somewhere else: it is refused, unless the user asked to keep something and it does
+// not read like a rule; then it is kept as a quoted note of the lowest rank.
 func (s *Service) save(ctx context.Context, o ToolOptions, content, category string) (string, error) {
 	if category != "" {
 		if err := CheckCategory(category); err != nil {
@@ -179,10 +182,13 @@ func (s *Service) save(ctx context.Context, o ToolOptions, content, category str
 					Hint("if it is from a file or a tool, leave it there; or ask the user")
 			case c >= 0.4:
 				it.Source = core.SourceModel
-			default:
+			case asksToKeep().MatchString(sp.User):
 				it.Source = core.SourceTool
 				it.Tags = append(it.Tags, "quoted")
 				p = core.PriorityLow
+			default:
+				return "", core.Errorf(core.KindRefused, "this is not something the user said, and the user did not ask to keep it").
+					Hint("what files and tools say can be read again when it is needed")
 			}
 		}
 	}

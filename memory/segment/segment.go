@@ -203,6 +203,10 @@ func (s *Segmenter) hanPiece(run string, search bool, emit func(string)) {
 // decided against.
 func (s *Segmenter) exact(run string, emit func(string)) {
 	s.ready()
+	for len(run) > maxRun {
+		s.exact(run[:maxRun], emit)
+		run = run[maxRun:]
+	}
 	if shared.j == nil {
 		pairs(run, emit)
 		return
