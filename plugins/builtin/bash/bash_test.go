@@ -294,7 +294,7 @@ func TestLimit(t *testing.T) {
 		{"loop ends at four times the limit", "while :; do :; done", true, "four times"},
 		{"output is activity", "for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done", false, ""},
 		{"writing is activity", "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i >>f; sleep 0.3; done", false, ""},
-		{"a poll is no activity", "while ! test -e never; do sleep 0.2; done", true, "without activity"},
+		{"a poll is no activity", "while ! test -e never; do sleep 0.5; done", true, "without activity"},
 		{"work of a grandchild", "setsid --wait sh -c 'while ! test -e stop; do :; done' & (sleep 2; touch stop) & wait", false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

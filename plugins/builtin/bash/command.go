@@ -336,14 +336,20 @@ func (c *command) usage() usage {
 	return u
 }
 
-// busy says whether the command did real work between two samples: at least 5 % of one
-// core, anything written, or 256 KiB a second read. A loop that looks whether something is
-// there and sleeps stays below that.
-func busy(a, b usage, d time.Duration) bool {
-	const ticks = 100 // USER_HZ, fixed on Linux
-	return grown(a.cpu, b.cpu) >= max(d.Seconds()*ticks*0.05, 1) ||
-		grown(a.written, b.written) > 0 ||
+// moved says whether the command moved data between two samples: anything written, or
+// 256 KiB a second read.
+func moved(a, b usage, d time.Duration) bool {
+	return grown(a.written, b.written) > 0 ||
 		grown(a.read, b.read) >= d.Seconds()*256*1024
+}
+
+// computed says whether the command used at least 5 % of one core between two samples. They
+// lie one limit apart, not one sampling interval: a loop that looks whether something is
+// there and sleeps starts a process now and then, which on a slow machine fills a short
+// interval.
+func computed(a, b usage, d time.Duration) bool {
+	const ticks = 100 // USER_HZ, fixed on Linux
+	return grown(a.cpu, b.cpu) >= max(d.Seconds()*ticks*0.05, 2)
 }
 
 func grown(a, b uint64) float64 {
@@ -364,9 +370,14 @@ func (c *command) wait(ctx context.Context) end {
 		tick = timer.C
 	}
 	interval := max(min(c.limit/4, 30*time.Second), 20*time.Millisecond)
-	var last usage
-	var sampled time.Time
-	active := time.Duration(0) // of the last activity, after began
+	type sample struct {
+		at time.Duration // after began
+		usage
+	}
+	// What was used within the last limit. The first one is nothing at all: CPU time counts
+	// from the start; what was read and written by then is mostly the start itself.
+	samples := []sample{{}}
+	active := time.Duration(0) // of the last output or moved data, after began
 	for {
 		select {
 		case <-c.exited:
@@ -378,22 +389,19 @@ func (c *command) wait(ctx context.Context) end {
 		}
 		now := time.Since(c.began)
 		u := c.usage()
-		switch {
-		case sampled.IsZero():
-			// What was read and written until now is mostly the start itself; CPU time is not.
-			if busy(usage{}, usage{cpu: u.cpu}, now) {
-				active = now
-			}
-		case busy(last, u, time.Since(sampled)):
+		if last := samples[len(samples)-1]; last.at > 0 && moved(last.usage, u, now-last.at) {
 			active = now
 		}
-		last, sampled = u, time.Now()
+		samples = append(samples, sample{now, u})
+		for len(samples) > 2 && samples[1].at <= now-c.limit {
+			samples = samples[1:]
+		}
 		active = max(active, time.Duration(c.lastOut.Load()))
 		why := endExit
 		switch {
 		case now >= 4*c.limit:
 			why = endHard
-		case now-active >= c.limit:
+		case now-active >= c.limit && !computed(samples[0].usage, u, now-samples[0].at):
 			why = endIdle
 		}
 		if why != endExit {
@@ -405,7 +413,11 @@ func (c *command) wait(ctx context.Context) end {
 			c.kill()
 			return why
 		}
-		timer.Reset(max(min(interval, active+c.limit-now, 4*c.limit-now), time.Millisecond))
+		next := min(interval, 4*c.limit-now)
+		if d := active + c.limit - now; d > 0 {
+			next = min(next, d)
+		}
+		timer.Reset(max(next, time.Millisecond))
 	}
 }
 
