@@ -246,14 +246,12 @@ func (s *Service) Extract(ctx context.Context, ask Asker, log core.SessionLog, s
 		}
 		cur.last = m.Seq
 	}
-	if rep.Read == 0 {
-		rep.Reason = "nothing new"
-		return rep, nil
-	}
 	if err := flush(); err != nil {
 		return rep, err
 	}
-	if rep.Requests == 0 {
+	if rep.Read == 0 {
+		rep.Reason = "nothing new"
+	} else if rep.Requests == 0 {
 		rep.Reason = "the new messages say nothing to remember"
 	}
 	return rep, nil

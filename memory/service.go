@@ -97,6 +97,11 @@ func (s *Service) WithClock(now func() time.Time) *Service {
 	return New(Config{Store: s.st, Cutter: s.cut, Project: s.project, Now: now, Location: s.loc, Mask: s.mask, Limit: s.limit, Budget: s.budget})
 }
 
+// For returns a Service on the same store for another project.
+func (s *Service) For(project string) *Service {
+	return New(Config{Store: s.st, Cutter: s.cut, Project: project, Now: s.now, Location: s.loc, Mask: s.mask, Limit: s.limit, Budget: s.budget})
+}
+
 // prepare mends odd rows and an index that was lost, once.
 func (s *Service) prepare(ctx context.Context) error {
 	s.once.Do(func() {

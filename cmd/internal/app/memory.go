@@ -3,10 +3,14 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
@@ -106,6 +110,129 @@ func (c *Conversation) capture(ctx context.Context, o TurnOptions, emit func(cor
 		emit(core.Event{Type: core.EventMemory, Action: r.Action, ID: r.ID, Content: r.Content})
 	}
 	return nil
+}
+
+// ExtractOptions say how far App.Extract may go. The zero value reads all that is new.
+type ExtractOptions struct {
+	Sessions int    // most conversations; 0 is no limit
+	Tokens   int    // no further request once so many are used; 0 is no limit
+	Skip     string // a conversation that is going on and is left for later
+	// Events is told of each memory that changed, as an event of type memory.
+	Events func(core.Event)
+	Now    func() time.Time // nil is the app's
+}
+
+// Extraction is what App.Extract did.
+type Extraction struct {
+	Sessions int             `json:"sessions"` // conversations that were read
+	Messages int             `json:"messages"` // new messages of the user in them
+	Requests int             `json:"requests"`
+	Tokens   int             `json:"tokens"`
+	Results  []memory.Result `json:"results"`
+	Dropped  int             `json:"dropped"` // what the user's words do not bear out
+	Reason   string          `json:"reason"`  // why nothing was asked, "" when something was
+}
+
+// Extract reads what was said since the last time in conversations of people, asks the
+// cheap model what of it is worth keeping, and takes that up under the rules of memory.
+// Without anything new there is no request. It may be stopped at any time: what was read
+// is not read again. Chat's idle time and lj evolve call it. Errors of the server are
+// returned with what was done before them.
+func (a *App) Extract(ctx context.Context, o ExtractOptions) (Extraction, error) {
+	out := Extraction{Results: []memory.Result{}}
+	switch {
+	case !a.Config.Bool("memory.enabled"):
+		out.Reason = "memory.enabled is false"
+	case !a.Config.Bool("memory.extract"):
+		out.Reason = "memory.extract is false"
+	}
+	if out.Reason != "" {
+		return out, nil
+	}
+	st, err := a.Store(ctx)
+	if err != nil {
+		return out, err
+	}
+	m, err := a.Memory(ctx, o.Now)
+	if err != nil {
+		return out, err
+	}
+	pending, err := m.Pending(ctx, 1000)
+	if err != nil {
+		return out, err
+	}
+	pending = slices.DeleteFunc(pending, func(id string) bool { return id == o.Skip })
+	if len(pending) == 0 {
+		out.Reason = "nothing new"
+		return out, nil
+	}
+	free, err := a.alone("extract.lock")
+	if err != nil {
+		out.Reason = "another lj is reading"
+		return out, nil
+	}
+	defer free()
+	ask := a.Cheap()
+	ask.Most = o.Tokens
+	for _, id := range pending {
+		if ctx.Err() != nil || o.Sessions > 0 && out.Sessions == o.Sessions {
+			break
+		}
+		s, serr := st.Session(ctx, id)
+		if serr != nil {
+			err = serr
+			break
+		}
+		ask.Session = id
+		var rep memory.ExtractReport
+		rep, err = m.For(s.Project).Extract(ctx, ask, st, id)
+		out.Sessions++
+		out.Messages += rep.Read
+		out.Requests += rep.Requests
+		out.Dropped += rep.Dropped
+		out.Tokens = ask.Usage.Total()
+		for _, r := range rep.Results {
+			out.Results = append(out.Results, r)
+			if o.Events != nil {
+				o.Events(core.Event{Type: core.EventMemory, Action: r.Action, ID: r.ID, Content: r.Content})
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	if core.KindOf(err) == core.KindLimit {
+		out.Reason, err = err.Error(), nil
+	}
+	if err == nil && out.Requests == 0 && out.Reason == "" {
+		out.Reason = "the new messages say nothing to remember"
+	}
+	said := out.Reason
+	switch {
+	case err != nil:
+		said = "stopped: " + err.Error()
+	case said == "":
+		said = fmt.Sprintf("%d conversations, %d kept, %d dropped", out.Sessions, len(out.Results), out.Dropped)
+	}
+	return out, errors.Join(err, m.NoteExtraction(context.WithoutCancel(ctx), said))
+}
+
+// alone makes this process the only one that does a piece of work, until free is called or
+// the process ends.
+func (a *App) alone(name string) (free func(), err error) {
+	dir := filepath.Join(a.Home, "cache")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, core.Errorf(core.KindConfig, "make %s: %w", dir, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, core.Errorf(core.KindConfig, "open %s: %w", name, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, core.Errorf(core.KindFailed, "another lj is at the same work")
+	}
+	return func() { f.Close() }, nil
 }
 
 // memoryTools are save_memory, search_memory and forget_memory.
