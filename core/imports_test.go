@@ -11,8 +11,9 @@ import (
 const module = "github.com/lingjiyidong/lj/"
 
 // leaves of core that any package but core itself may import, because they hold no state
-// of the program: failpoints, masking, confinement, git, the project directory.
-var leaves = []string{"core", "core/fault", "core/secret", "core/sandbox", "core/gitrepo", "core/workspace"}
+// of the program: failpoints, masking, confinement, ending processes, git, the project
+// directory.
+var leaves = []string{"core", "core/fault", "core/secret", "core/sandbox", "core/process", "core/gitrepo", "core/workspace"}
 
 // table says what the packages of a folder may import inside the module, their own
 // sub-packages and the leaves aside. The longest folder that fits a package counts.

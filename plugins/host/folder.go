@@ -10,8 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	osprocess "github.com/lingjiyidong/lj/core/process"
 	wirev1 "github.com/lingjiyidong/lj/plugins/wire/v1"
 )
 
@@ -95,6 +94,14 @@ func claimFolder(root string) (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
+// Clean does what New does first: it ends what dead hosts with this socket root left
+// behind, returns when that is gone, and removes their folders.
+func Clean(socketRoot string) {
+	o := Options{SocketRoot: socketRoot}
+	o.defaults()
+	cleanFolders(o.SocketRoot)
+}
+
 // cleanFolders removes the folders of dead hosts below root and ends what their processes
 // left behind. A root that does not exist or is busy is left alone.
 func cleanFolders(root string) (removed int) {
@@ -133,53 +140,12 @@ func cleanFolders(root string) (removed int) {
 }
 
 // sweep kills the processes whose environment says that they descend from the tool
-// process run (or, where run ends in a slash, from any of a host). A process is judged
-// and killed through one handle, so that a reused id is never hit. It gives up after a
-// few rounds against something that forks faster. A killed process may be counted twice.
+// process run (or, where run ends in a slash, from any of a host), and sees them gone. It
+// gives up after two seconds against something that forks faster.
 func sweep(run string) (killed int) {
-	mark := wirev1.EnvRun + "=" + run
-	for range 5 {
-		hit := false
-		proc, err := os.Open("/proc")
-		if err != nil {
-			return killed
-		}
-		names, _ := proc.Readdirnames(-1)
-		proc.Close()
-		for _, name := range names {
-			pid, err := strconv.Atoi(name)
-			if err != nil || pid <= 1 || pid == os.Getpid() || !carries(pid, mark) {
-				continue
-			}
-			fd, err := unix.PidfdOpen(pid, 0)
-			if err != nil {
-				continue
-			}
-			if carries(pid, mark) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
-				hit = true
-				killed++
-			}
-			unix.Close(fd)
-		}
-		if !hit {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	killed, _ = osprocess.End(2*time.Second, func(environ []byte) bool {
+		v, ok := osprocess.Value(environ, wirev1.EnvRun)
+		return ok && (v == run || strings.HasSuffix(run, "/") && strings.HasPrefix(v, run))
+	})
 	return killed
-}
-
-// carries says whether the process's environment, as it was when it started, holds mark.
-func carries(pid int, mark string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil || len(env) == 0 {
-		return false
-	}
-	whole := !strings.HasSuffix(mark, "/")
-	for kv := range strings.SplitSeq(string(env), "\x00") {
-		if whole && kv == mark || !whole && strings.HasPrefix(kv, mark) {
-			return true
-		}
-	}
-	return false
 }

@@ -245,6 +245,9 @@ func (a *App) confine(class string) func(cmd *exec.Cmd, socketDir string) error 
 	}
 }
 
+// socketRoot is where the hosts of this LJ_HOME have their folders.
+func (a *App) socketRoot() string { return filepath.Join(a.Home, "cache", "run") }
+
 // sweep ends, beside the work, what commands of an lj that was killed left behind.
 func (a *App) sweep() { a.background.Go(func() { bash.Sweep() }) }
 

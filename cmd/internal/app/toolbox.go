@@ -68,7 +68,7 @@ func (a *App) toolbox(ctx context.Context) (*toolbox, error) {
 	if a.tools != nil {
 		return a.tools, nil
 	}
-	h, err := host.New(host.Options{SocketRoot: filepath.Join(a.Home, "cache", "run"), Logger: warnWriter{a.opt.Warn}, OnCrash: func(e host.CrashError) {
+	h, err := host.New(host.Options{SocketRoot: a.socketRoot(), Logger: warnWriter{a.opt.Warn}, OnCrash: func(e host.CrashError) {
 		if strings.HasPrefix(e.Tool, "bash") || strings.HasPrefix(e.Tool, "lj bash") {
 			bash.Sweep() // what its commands had started
 		}

@@ -142,7 +142,7 @@ func (a *App) contract(ctx context.Context, t toolkit.Target) (toolkit.Proof, er
 			return a.confineTool(cmd, toolkit.Confinement{Program: t.Program, Permissions: t.Permissions, Project: t.Project, Temp: t.Temp}, sockets)
 		}
 	}
-	rep := plugintest.Run(ctx, plugintest.Target{Command: cmd, Name: t.Name, Sample: t.Sample, Project: t.Project, SocketRoot: filepath.Join(a.Home, "cache", "run")})
+	rep := plugintest.Run(ctx, plugintest.Target{Command: cmd, Name: t.Name, Sample: t.Sample, Project: t.Project, SocketRoot: a.socketRoot()})
 	p := toolkit.Proof{Spec: rep.Spec, Args: rep.Args, Result: rep.Result}
 	if rep.OK {
 		return p, nil

@@ -22,6 +22,8 @@ import (
 	"github.com/lingjiyidong/lj/core/fault"
 	"github.com/lingjiyidong/lj/core/gitrepo"
 	"github.com/lingjiyidong/lj/evolve/snapshot"
+	"github.com/lingjiyidong/lj/plugins/builtin/bash"
+	"github.com/lingjiyidong/lj/plugins/host"
 )
 
 // How long and how much is kept for undo.
@@ -234,9 +236,16 @@ func (a *App) closeCrashed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	swept := false
 	for _, r := range list {
 		if r.State != "open" || r.PID == os.Getpid() || r.PID > 0 && processStart(r.PID) == r.Started && r.Started != 0 {
 			continue
+		}
+		if !swept {
+			// What its commands had started may still be writing.
+			host.Clean(a.socketRoot())
+			bash.Sweep()
+			swept = true
 		}
 		e, err := a.snapshots()
 		if err != nil {

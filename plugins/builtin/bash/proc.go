@@ -5,8 +5,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lingjiyidong/lj/core/process"
 )
 
 // proc is one process as /proc shows it.
@@ -133,40 +136,23 @@ func owner() string {
 const envOwner = "LJ_COMMAND"
 
 // Sweep ends processes that commands of a killed plugin left behind: those whose
-// environment names an owner that no longer lives. It sends SIGKILL and returns how many
-// processes it met. It is meant for the host: when a bash plugin has died, and at start.
+// environment names an owner that no longer lives. It sends SIGKILL, waits up to two
+// seconds for their end, and returns how many processes it met. It is meant for the host:
+// when a bash plugin has died, and at start.
 func Sweep() int {
-	n := 0
-	for _, p := range processes() {
-		if p.zombie {
-			continue
-		}
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
-		if err != nil {
-			continue
-		}
-		i := bytes.Index(b, []byte(envOwner+"="))
-		if i < 0 || i > 0 && b[i-1] != 0 {
-			continue
-		}
-		v, _, _ := bytes.Cut(b[i+len(envOwner)+1:], []byte{0})
-		parts := strings.Split(string(v), ".")
-		if len(parts) != 3 {
-			continue
+	n, _ := process.End(2*time.Second, func(environ []byte) bool {
+		v, ok := process.Value(environ, envOwner)
+		parts := strings.Split(v, ".")
+		if !ok || len(parts) != 3 {
+			return false
 		}
 		pid, err1 := strconv.Atoi(parts[0])
 		start, err2 := strconv.ParseUint(parts[1], 10, 64)
 		if err1 != nil || err2 != nil || pid == os.Getpid() {
-			continue
+			return false
 		}
-		if o, ok := readProc(pid); ok && o.start == start && !o.zombie {
-			continue
-		}
-		if now, ok := readProc(p.pid); ok && now.start == p.start {
-			if unix.Kill(p.pid, unix.SIGKILL) == nil {
-				n++
-			}
-		}
-	}
+		o, lives := readProc(pid)
+		return !lives || o.start != start || o.zombie
+	})
 	return n
 }
