@@ -49,6 +49,7 @@ type Usage struct {
 	CachedTokens     int `json:"cached_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
 	Unreported       int `json:"-"` // requests whose answer carried no usage
+	Guessed          int `json:"-"` // tokens that those are guessed at
 }
 
 // Add adds v to u.
@@ -58,7 +59,11 @@ func (u *Usage) Add(v Usage) {
 	u.CachedTokens += v.CachedTokens
 	u.CompletionTokens += v.CompletionTokens
 	u.Unreported += v.Unreported
+	u.Guessed += v.Guessed
 }
+
+// Spent is what limits count: the reported tokens and the guessed ones.
+func (u Usage) Spent() int { return u.Total() + u.Guessed }
 
 // Total is prompt and completion tokens together; cached tokens are part of the prompt.
 func (u Usage) Total() int { return u.PromptTokens + u.CompletionTokens }

@@ -108,10 +108,12 @@ func (s *Store) SaveOutput(ctx context.Context, o Output) error {
 	})
 }
 
-// OutputByID returns a kept output of a session. The error wraps core.ErrNotFound.
+// OutputByID returns a kept output of a session or of the steps of its plans. The error
+// wraps core.ErrNotFound.
 func (s *Store) OutputByID(ctx context.Context, session, id string) (Output, error) {
 	o := Output{ID: id, Session: session}
-	err := s.db.QueryRowContext(ctx, `SELECT call_id, tool, path, bytes, dropped FROM outputs WHERE id = ? AND session_id = ?`, id, session).
+	err := s.db.QueryRowContext(ctx, `SELECT call_id, tool, path, bytes, dropped FROM outputs WHERE id = ?1 AND (session_id = ?2
+		OR session_id IN (SELECT id FROM sessions WHERE parent = ?2 AND kind = 'step')) ORDER BY session_id <> ?2 LIMIT 1`, id, session).
 		Scan(&o.CallID, &o.Tool, &o.Path, &o.Bytes, &o.Dropped)
 	if errors.Is(err, sql.ErrNoRows) {
 		return o, core.Errorf(core.KindNotFound, "output %s: %w", id, core.ErrNotFound)
@@ -200,11 +202,12 @@ func (s *Store) Grant(ctx context.Context, project, rule string) error {
 // AddCost counts what requests cost under their cause, on the local date of now.
 func (s *Store) AddCost(ctx context.Context, cause, model, session string, u core.Usage) error {
 	return s.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO costs(day, cause, model, session_id, requests, prompt_tokens, cached_tokens, completion_tokens)
-			VALUES(?,?,?,?,?,?,?,?) ON CONFLICT(day, cause, model, session_id) DO UPDATE SET requests = requests + excluded.requests,
+		_, err := tx.ExecContext(ctx, `INSERT INTO costs(day, cause, model, session_id, requests, prompt_tokens, cached_tokens, completion_tokens, unreported, guessed_tokens)
+			VALUES(?,?,?,?,?,?,?,?,?,?) ON CONFLICT(day, cause, model, session_id) DO UPDATE SET requests = requests + excluded.requests,
 			prompt_tokens = prompt_tokens + excluded.prompt_tokens, cached_tokens = cached_tokens + excluded.cached_tokens,
-			completion_tokens = completion_tokens + excluded.completion_tokens`,
-			s.now().Format(time.DateOnly), cause, model, session, u.Requests, u.PromptTokens, u.CachedTokens, u.CompletionTokens)
+			completion_tokens = completion_tokens + excluded.completion_tokens, unreported = unreported + excluded.unreported,
+			guessed_tokens = guessed_tokens + excluded.guessed_tokens`,
+			s.now().Format(time.DateOnly), cause, model, session, u.Requests, u.PromptTokens, u.CachedTokens, u.CompletionTokens, u.Unreported, u.Guessed)
 		return err
 	})
 }
@@ -214,13 +217,17 @@ type Cost struct {
 	Cause string `json:"cause"`
 	Model string `json:"model"`
 	core.Usage
+	// What answers without figures are guessed at, and how many there were.
+	Unreported int `json:"unreported"`
+	Guessed    int `json:"guessed_tokens"`
 }
 
-// Costs sums what requests cost: of a session, or of a day (local date "2006-01-02") when
-// session is "", by cause and model.
+// Costs sums what requests cost: of a session with the steps of its plans, or of a day
+// (local date "2006-01-02") when session is "", by cause and model.
 func (s *Store) Costs(ctx context.Context, session, day string) ([]Cost, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT cause, model, sum(requests), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens)
-		FROM costs WHERE (?1 = '' OR session_id = ?1) AND (?2 = '' OR day = ?2) GROUP BY cause, model ORDER BY cause, model`, session, day)
+	rows, err := s.db.QueryContext(ctx, `SELECT cause, model, sum(requests), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(unreported), sum(guessed_tokens)
+		FROM costs WHERE (?1 = '' OR session_id = ?1 OR session_id IN (SELECT id FROM sessions WHERE parent = ?1 AND kind = 'step'))
+		AND (?2 = '' OR day = ?2) GROUP BY cause, model ORDER BY cause, model`, session, day)
 	if err != nil {
 		return nil, fmt.Errorf("read costs: %w", err)
 	}
@@ -228,9 +235,10 @@ func (s *Store) Costs(ctx context.Context, session, day string) ([]Cost, error) 
 	var out []Cost
 	for rows.Next() {
 		var c Cost
-		if err := rows.Scan(&c.Cause, &c.Model, &c.Requests, &c.PromptTokens, &c.CachedTokens, &c.CompletionTokens); err != nil {
+		if err := rows.Scan(&c.Cause, &c.Model, &c.Requests, &c.PromptTokens, &c.CachedTokens, &c.CompletionTokens, &c.Unreported, &c.Guessed); err != nil {
 			return nil, fmt.Errorf("read costs: %w", err)
 		}
+		c.Usage.Unreported, c.Usage.Guessed = c.Unreported, c.Guessed
 		out = append(out, c)
 	}
 	return out, rows.Err()

@@ -172,6 +172,9 @@ func searchText(m core.StoredMessage) any {
 	var b strings.Builder
 	b.WriteString(m.Content)
 	for _, c := range m.ToolCalls {
+		if c.Name == "search_history" || c.Name == "use_tool" && strings.Contains(c.Arguments, "search_history") {
+			continue // a question finds answers, not itself
+		}
 		b.WriteString("\n" + c.Name + " " + c.Arguments)
 	}
 	return b.String()
@@ -306,6 +309,8 @@ func (s *Store) DeleteSession(ctx context.Context, id string) (files []string, e
 			`DELETE FROM calls WHERE session_id = ?`,
 			`DELETE FROM messages WHERE session_id = ?`,
 			`DELETE FROM known_files WHERE session_id = ?`,
+			`DELETE FROM summaries WHERE session_id = ?`,
+			`DELETE FROM background WHERE session_id = ?`,
 			`DELETE FROM sessions WHERE id = ?`,
 		} {
 			if _, err := tx.ExecContext(ctx, q, id); err != nil {
@@ -430,13 +435,28 @@ func (s *Store) indexMessages(ctx context.Context) error {
 // Search finds messages that hold all of the words, best first. Words may be of any
 // script; a query without a letter or digit finds nothing. Project "" searches all.
 func (s *Store) Search(ctx context.Context, words, project string, limit int) ([]Hit, error) {
+	return s.search(ctx, words, project, limit, "", 0, " AND ")
+}
+
+// SearchAny is Search for those who ask in sentences: where no message holds all of the
+// words, those that hold most of them count. What was said in a session from a turn on is
+// left out: the question itself.
+func (s *Store) SearchAny(ctx context.Context, words, project string, limit int, session string, turn int) ([]Hit, error) {
+	hits, err := s.search(ctx, words, project, limit, session, turn, " AND ")
+	if err != nil || len(hits) > 0 {
+		return hits, err
+	}
+	return s.search(ctx, words, project, limit, session, turn, " OR ")
+}
+
+func (s *Store) search(ctx context.Context, words, project string, limit int, without string, turn int, join string) ([]Hit, error) {
 	if limit <= 0 {
 		limit = 20
 	}
 	if err := s.indexMessages(ctx); err != nil {
 		return nil, err
 	}
-	match := matchAll(words)
+	match := matchWords(words, join)
 	if match == "" {
 		return []Hit{}, nil
 	}
@@ -447,6 +467,10 @@ func (s *Store) Search(ctx context.Context, words, project string, limit int) ([
 	if project != "" {
 		q += ` AND s.project = ?`
 		args = append(args, project)
+	}
+	if without != "" {
+		q += ` AND NOT (m.session_id = ? AND m.turn >= ?)`
+		args = append(args, without, turn)
 	}
 	q += fmt.Sprintf(` ORDER BY bm25(message_index), m.id DESC LIMIT %d`, limit)
 	rows, err := s.db.QueryContext(ctx, q, args...)
@@ -469,9 +493,9 @@ func (s *Store) Search(ctx context.Context, words, project string, limit int) ([
 	return hits, rows.Err()
 }
 
-// matchAll is the index query for all grams of words: a run of characters without blanks
-// must occur as its pairs, a single one as itself.
-func matchAll(words string) string {
+// matchWords is the index query for all or any of the grams of words: a run of characters
+// without blanks must occur as its pairs, a single one as itself.
+func matchWords(words, join string) string {
 	seen := map[string]bool{}
 	var terms []string
 	for f := range strings.FieldsSeq(words) {
@@ -489,7 +513,7 @@ func matchAll(words string) string {
 			terms = append(terms, `"`+g+`"`)
 		}
 	}
-	return strings.Join(terms, " AND ")
+	return strings.Join(terms, join)
 }
 
 func isIdeo(r rune) bool {
