@@ -153,3 +153,22 @@ func (m *Meter) Correct(estimated int) int {
 	}
 	return int(float64(estimated) * m.ratio)
 }
+
+// Ratio is what was learned, 0 for nothing, and Learned gives it back to a new Meter.
+func (m *Meter) Ratio() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.n == 0 {
+		return 0
+	}
+	return m.ratio
+}
+
+// Learned sets what an earlier Meter had learned, where this one knows nothing yet.
+func (m *Meter) Learned(ratio float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.n == 0 && ratio > 0 {
+		m.ratio, m.n = min(max(ratio, 0.2), 8), 1
+	}
+}
