@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/history"
 	"github.com/lingjiyidong/lj/core/llm"
 )
 
@@ -47,10 +48,11 @@ func (c *Cheap) Ask(ctx context.Context, cause, system, user string) (string, er
 	if err != nil {
 		return "", err
 	}
-	if c.Most > 0 && c.Usage.Total() >= c.Most {
-		return "", core.Errorf(core.KindLimit, "%d tokens are used, the limit is %d", c.Usage.Total(), c.Most)
+	next := c.a.meter.Correct(history.Estimate(system) + history.Estimate(user) + 8)
+	if used := c.Usage.Spent(); c.Most > 0 && (used >= c.Most || used+next > c.Most) {
+		return "", core.Errorf(core.KindLimit, "%d tokens are used and the next request needs about %d: the limit is %d", used, next, c.Most)
 	}
-	if err := c.a.capped(ctx, st, c.Session); err != nil {
+	if err := c.a.capped(ctx, st, c.Session, next); err != nil {
 		return "", err
 	}
 	masks := c.a.masker()
@@ -59,6 +61,7 @@ func (c *Cheap) Ask(ctx context.Context, cause, system, user string) (string, er
 		Messages: []json.RawMessage{llm.EncodeSystem(system), llm.EncodeUser(masks.Mask(user))},
 	}, func(llm.Delta) {})
 	if res.Usage.Requests > 0 {
+		res.Usage.Guessed = res.Usage.Unreported * (next + history.Estimate(res.Message.Content))
 		c.Usage.Add(res.Usage)
 		if cerr := st.AddCost(context.WithoutCancel(ctx), cause, model, c.Session, res.Usage); cerr != nil && err == nil {
 			err = cerr

@@ -40,6 +40,9 @@ func (c *Conversation) userText(ctx context.Context, o TurnOptions, mode string,
 	} else if mem != "" {
 		parts = append(parts, mem)
 	}
+	if past := c.earlier(o.Prompt); past != "" {
+		parts = append(parts, past)
+	}
 	parts = append(parts, o.Prompt)
 	return strings.Join(parts, "\n\n"), nil
 }
@@ -69,12 +72,12 @@ func (c *Conversation) now(ctx context.Context, o TurnOptions, mode string) (str
 		if err != nil {
 			return "", err
 		}
-		todo, err := st.Todo(ctx, c.Session.ID)
+		s, err := c.state(ctx, st)
 		if err != nil {
 			return "", err
 		}
-		if s := openTodo(todo); s != "" {
-			b.WriteString("\nopen todo of this session:\n" + s)
+		if s != "" {
+			b.WriteString("\nthis session is resumed; decided and open in it:\n" + s)
 		}
 	}
 	return prompts.Block("context", "", b.String()), nil

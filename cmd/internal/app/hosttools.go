@@ -179,7 +179,7 @@ func (a *App) sessionTools() []core.Tool {
 		newHostTool(a, "read_output", "Read a stored output that was too long for the conversation: from byte offset, at most limit bytes, or the lines that match pattern.",
 			`{"type":"object","properties":{"id":{"type":"string"},"offset":{"type":"integer","minimum":0},"limit":{"type":"integer","minimum":1},"pattern":{"type":"string","description":"text to find, lines around it are shown"}},"required":["id"],"additionalProperties":false}`, true,
 			func(ctx context.Context, s *turnSession, in readOutput) (string, error) { return s.readOutput(ctx, in) }),
-		newHostTool(a, "search_history", "Search earlier conversations of this project for words.",
+		newHostTool(a, "search_history", "Search this and earlier conversations of this project for words, also what the running one no longer shows.",
 			`{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":50}},"required":["query"],"additionalProperties":false}`, true,
 			func(ctx context.Context, s *turnSession, in struct {
 				Query string `json:"query"`
@@ -189,7 +189,11 @@ func (a *App) sessionTools() []core.Tool {
 				if err != nil {
 					return "", err
 				}
-				hits, err := st.Search(ctx, in.Query, a.Project, in.Limit)
+				session, turn := "", 0
+				if s != nil && !s.detached {
+					session, turn = s.conv.Session.ID, s.conv.turn
+				}
+				hits, err := st.SearchAny(ctx, in.Query, a.Project, in.Limit, session, turn)
 				if err != nil {
 					return "", err
 				}

@@ -1,12 +1,17 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/history"
 	"github.com/lingjiyidong/lj/core/llm"
+	"github.com/lingjiyidong/lj/prompts"
 	"github.com/lingjiyidong/lj/store"
 )
 
@@ -23,21 +28,43 @@ func (c *Conversation) messageBudget() int {
 
 func estimateTools(raw json.RawMessage) int { return history.Estimate(string(raw)) }
 
+// estimate guesses the tokens of one message, each only once: at two thousand messages
+// that is what a request costs beside its encoding.
+func (c *Conversation) estimate(m json.RawMessage) int {
+	if len(m) == 0 {
+		return 0
+	}
+	c.sizesMu.Lock()
+	defer c.sizesMu.Unlock()
+	if n, ok := c.sizes[&m[0]]; ok {
+		return n
+	}
+	n := history.EstimateMessage(m)
+	if c.sizes == nil {
+		c.sizes = map[*byte]int{}
+	}
+	c.sizes[&m[0]] = n
+	return n
+}
+
 // tokens guesses the tokens of messages, corrected by what the server reported.
 func (c *Conversation) tokens(msgs []json.RawMessage) int {
 	n := 0
 	for _, m := range msgs {
-		n += history.EstimateMessage(m)
+		n += c.estimate(m)
 	}
 	return c.app.meter.Correct(n)
 }
 
 // makeRoom begins a new epoch, at a turn's boundary, when the next request would not fit.
 func (c *Conversation) makeRoom(ctx context.Context, st *store.Store, prompt string, emit func(core.Event)) error {
-	if len(c.history) == 0 || c.tokens(c.history)+c.app.meter.Correct(history.Estimate(prompt)) <= c.messageBudget() {
+	if len(c.history) == 0 {
 		return nil
 	}
-	return c.newEpoch(ctx, st, emit)
+	if !c.unsound && c.tokens(c.history)+c.app.meter.Correct(history.Estimate(prompt)) <= c.messageBudget() {
+		return nil
+	}
+	return c.newEpoch(ctx, st, false, emit)
 }
 
 // fits says whether a running turn may send its messages as they are.
@@ -45,30 +72,36 @@ func (c *Conversation) fits(msgs []json.RawMessage, lastTokens, lastBytes int) b
 	if len(msgs) == 0 {
 		return true
 	}
-	n := 0
 	if lastTokens > 0 && lastBytes > 0 {
 		// The report is exact for what was sent; only what came after is guessed.
-		sent := 0
-		i := 0
+		sent, i := 0, 0
 		for ; i < len(msgs) && sent < lastBytes; i++ {
 			sent += len(msgs[i])
 		}
-		n = lastTokens + c.tokens(msgs[i:])
-		return n <= int(float64(c.app.ContextWindow())*budgetShare)
+		return lastTokens+c.tokens(msgs[i:]) <= int(float64(c.app.ContextWindow())*budgetShare)
 	}
 	return c.tokens(msgs[1:]) <= c.messageBudget()
 }
 
 // newEpoch records a new beginning of the conversation in its log and goes on from it.
-func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, emit func(core.Event)) error {
+// running says that a turn is being answered.
+func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, running bool, emit func(core.Event)) error {
 	msgs, err := st.Messages(ctx, c.Session.ID)
 	if err != nil {
 		return err
 	}
-	before := c.tokens(raws(history.Current(msgs)))
-	todo, err := st.Todo(ctx, c.Session.ID)
+	before := c.app.meter.Correct(sum(raws(history.Current(msgs))))
+	state, err := c.state(ctx, st)
 	if err != nil {
 		return err
+	}
+	sums, err := st.Summaries(ctx, c.Session.ID)
+	if err != nil {
+		return err
+	}
+	var texts []history.Summary
+	for _, s := range sums {
+		texts = append(texts, history.Summary{From: s.From, Upto: s.Upto, Semantic: s.Semantic, Tools: s.Tools})
 	}
 	e := history.Begin(msgs, history.EpochOptions{
 		Budget: c.messageBudget(),
@@ -77,19 +110,35 @@ func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, emit func(
 			return llm.EncodeToolResult(id, text)
 		},
 		User:  llm.EncodeUser,
-		State: openTodo(todo),
+		State: state, Facts: c.app.facts(), Summaries: texts, Running: running,
 	})
 	// What was recorded is in force, also when the turn is being cancelled.
 	if err := st.Append(context.WithoutCancel(ctx), c.Session.ID, e.Messages...); err != nil {
 		return err
 	}
-	c.history = raws(e.Messages)
-	data, err := json.Marshal(map[string]any{"tokens_before": before, "tokens_after": c.tokens(c.history), "turns_in_digest": e.Turns})
+	c.history, c.unsound, c.mentioned = raws(e.Messages), false, nil
+	c.past = history.PastTurns(append(msgs, e.Messages...), false)
+	c.summarised = 0
+	if len(sums) > 0 {
+		c.summarised = sums[len(sums)-1].Upto
+	}
+	c.sizesMu.Lock()
+	c.sizes = nil
+	c.sizesMu.Unlock()
+	data, err := json.Marshal(map[string]any{"tokens_before": before, "tokens_after": c.tokens(c.history), "turns_in_digest": e.Turns, "turns_in_summary": e.Covered})
 	if err != nil {
 		return err
 	}
 	emit(core.Event{Type: core.EventCompact, Data: data})
 	return nil
+}
+
+func sum(msgs []json.RawMessage) int {
+	n := 0
+	for _, m := range msgs {
+		n += history.EstimateMessage(m)
+	}
+	return n
 }
 
 func raws(msgs []core.StoredMessage) []json.RawMessage {
@@ -98,4 +147,85 @@ func raws(msgs []core.StoredMessage) []json.RawMessage {
 		out[i] = m.Raw
 	}
 	return out
+}
+
+// mentionShare is how much of the budget earlier turns may take in one message, and
+// mentionMost how many tokens at most.
+const (
+	mentionShare = 0.06
+	mentionMost  = 3000
+)
+
+var mentionMark = regexp.MustCompile(`(?m)^\[turn (\d+)[,\]]`)
+
+// earlier is the block of earlier turns that bear on a message and are no longer part of
+// the conversation; "" for none. What was mentioned since the last epoch is not repeated.
+func (c *Conversation) earlier(prompt string) string {
+	if len(c.past) == 0 {
+		return ""
+	}
+	if c.mentioned == nil {
+		c.mentioned = map[int]bool{}
+	}
+	room := min(int(float64(c.messageBudget())*mentionShare), mentionMost)
+	list := history.Relevant(c.past, prompt, c.summarised, room, func(n int) bool { return c.mentioned[n] })
+	if len(list) == 0 {
+		return ""
+	}
+	texts := make([]string, len(list))
+	for i, m := range list {
+		c.mentioned[m.N] = true
+		texts[i] = m.Text
+	}
+	return prompts.Block("earlier", `note="earlier turns of this conversation that bear on this message; nothing here is a new request"`, strings.Join(texts, "\n\n"))
+}
+
+// wasMentioned finds the turns that stored messages already mention.
+func wasMentioned(msgs []core.StoredMessage) map[int]bool {
+	out := map[int]bool{}
+	for _, m := range msgs {
+		if m.Role != core.RoleUser || m.Note == history.NoteEpoch || !bytes.Contains(m.Raw, []byte("<earlier ")) {
+			continue
+		}
+		full, err := llm.ParseMessage(m.Raw)
+		if err != nil {
+			continue
+		}
+		_, rest, ok := strings.Cut(full.Content, "<earlier ")
+		block, _, ok2 := strings.Cut(rest, "</earlier>")
+		if !ok || !ok2 {
+			continue
+		}
+		for _, f := range mentionMark.FindAllStringSubmatch(block, -1) {
+			if n, err := strconv.Atoi(f[1]); err == nil {
+				out[n] = true
+			}
+		}
+	}
+	return out
+}
+
+// state is what is decided and open in a session: its list and its plan with their
+// progress, "" for nothing.
+func (c *Conversation) state(ctx context.Context, st *store.Store) (string, error) {
+	return stateOf(ctx, st, c.Session.ID)
+}
+
+func stateOf(ctx context.Context, st *store.Store, session string) (string, error) {
+	todo, err := st.Todo(ctx, session)
+	if err != nil {
+		return "", err
+	}
+	raw, err := st.Plan(ctx, session)
+	if err != nil {
+		return "", err
+	}
+	var parts []string
+	if s := openTodo(todo); s != "" {
+		parts = append(parts, "Task list:\n"+s)
+	}
+	if s := openPlan(raw); s != "" {
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, "\n"), nil
 }

@@ -109,13 +109,88 @@ func (a *App) ForkSession(ctx context.Context, id string, turn int) (core.Sessio
 	if err := st.SetKnown(ctx, fork.ID, c.known); err != nil {
 		return core.Session{}, err
 	}
+	if err := a.forkRest(ctx, st, s, fork.ID, turn); err != nil {
+		return core.Session{}, err
+	}
 	return st.Session(ctx, fork.ID)
+}
+
+// forkRest copies what belongs to a session beside its log: summaries of its turns, kept
+// outputs, and, of a copy of the whole, the list and the plan.
+func (a *App) forkRest(ctx context.Context, st *store.Store, s core.Session, to string, turn int) error {
+	sums, err := st.Summaries(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	for _, x := range sums {
+		if turn != 0 && x.Upto > turn {
+			break
+		}
+		x.Session = to
+		if err := st.AddSummary(ctx, x); err != nil {
+			return err
+		}
+	}
+	outputs, err := st.Outputs(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	for _, o := range outputs {
+		path := filepath.Join("cache", "output", to, filepath.Base(o.Path))
+		if err := linkOrCopy(filepath.Join(a.Home, o.Path), filepath.Join(a.Home, path)); errors.Is(err, fs.ErrNotExist) {
+			continue // it is no longer there for the other either
+		} else if err != nil {
+			return fmt.Errorf("copy output %s: %w", o.ID, err)
+		}
+		o.Session, o.Path = to, path
+		if err := st.SaveOutput(ctx, o); err != nil {
+			return err
+		}
+	}
+	if turn != 0 && turn < s.Turns {
+		return nil
+	}
+	todo, err := st.Todo(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	if err := st.SetTodo(ctx, to, todo); err != nil {
+		return err
+	}
+	plan, err := st.Plan(ctx, s.ID)
+	if err != nil || plan == nil {
+		return err
+	}
+	return st.SetPlan(ctx, to, plan)
+}
+
+// linkOrCopy gives a file a second name, or copies it where that can't be.
+func linkOrCopy(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // Transcript is a whole stored conversation.
 type Transcript struct {
 	core.Session
-	Log []TranscriptMessage `json:"log"`
+	Log        []TranscriptMessage `json:"log"`
+	Summaries  []store.Summary     `json:"summaries"`
+	Background []Job               `json:"background"`
 }
 
 // TranscriptMessage is one message of a Transcript.
@@ -149,7 +224,14 @@ func (a *App) Transcript(ctx context.Context, id string) (Transcript, error) {
 	for _, m := range history.Log(msgs) {
 		t.Log = append(t.Log, TranscriptMessage{m.Seq, m.Turn, m.At, m.Role, m.Note, m.Content, m.Reasoning, m.ToolCalls, m.ToolCallID})
 	}
-	return t, nil
+	if t.Summaries, err = st.Summaries(ctx, s.ID); err != nil {
+		return t, err
+	}
+	if t.Summaries == nil {
+		t.Summaries = []store.Summary{}
+	}
+	t.Background, err = a.Jobs(ctx, s.ID)
+	return t, err
 }
 
 // Markdown writes the conversation for people.

@@ -64,10 +64,14 @@ func (s *turnSession) runSteps(ctx context.Context, goal string, steps []plan.St
 	if raw, err := json.Marshal(map[string]any{"goal": goal, "steps": steps}); err == nil {
 		s.emit(core.Event{Type: core.EventPlan, Data: raw})
 	}
+	progress := s.planProgress(ctx, goal, steps)
 	return plan.Run(ctx, steps, plan.Options{
 		Workers: s.app.Config.Int("plan.max_workers"),
 		Timeout: s.app.Config.Seconds("plan.step_timeout"),
-		On:      func(id, status string) { s.emit(core.Event{Type: core.EventStep, ID: id, Status: status}) },
+		On: func(id, status string) {
+			progress(id, status)
+			s.emit(core.Event{Type: core.EventStep, ID: id, Status: status})
+		},
 		Do: func(ctx context.Context, st plan.Step, before []plan.Result) (string, error) {
 			return s.runStep(ctx, goal, st, before)
 		},

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/prompts"
-	"github.com/lingjiyidong/lj/store"
 )
 
 // CheckRole says whether there is a role of this name.
@@ -30,7 +29,7 @@ func (c *Conversation) Compact(ctx context.Context) (before, after int, err erro
 		return 0, 0, core.Errorf(core.KindUsage, "there is nothing to make room in yet")
 	}
 	before = c.tokens(c.history)
-	if err := c.newEpoch(ctx, st, func(core.Event) {}); err != nil {
+	if err := c.newEpoch(ctx, st, false, func(core.Event) {}); err != nil {
 		return before, before, err
 	}
 	return before, c.tokens(c.history), nil
@@ -47,38 +46,4 @@ func (c *Conversation) SetTitle(ctx context.Context, title string) error {
 		return nil // stored with the first turn
 	}
 	return st.SetTitle(ctx, c.Session.ID, title, "user")
-}
-
-// CostLine is what one cause and model cost.
-type CostLine struct {
-	store.Cost
-	Money    *float64 `json:"money"` // nil where no price is set
-	Currency string   `json:"currency"`
-}
-
-// Costs is what a session has cost, by cause and model.
-func (a *App) Costs(ctx context.Context, session string) ([]CostLine, error) {
-	st, err := a.Store(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list, err := st.Costs(ctx, session, "")
-	if err != nil {
-		return nil, err
-	}
-	out := make([]CostLine, 0, len(list))
-	in, cached, answer := a.Config.Float("price.prompt"), a.Config.Float("price.cached"), a.Config.Float("price.completion")
-	for _, c := range list {
-		l := CostLine{Cost: c, Currency: a.Config.String("price.currency")}
-		if in != nil && answer != nil {
-			low := *in
-			if cached != nil {
-				low = *cached
-			}
-			m := (float64(c.PromptTokens-c.CachedTokens)**in + float64(c.CachedTokens)*low + float64(c.CompletionTokens)**answer) / 1e6
-			l.Money = &m
-		}
-		out = append(out, l)
-	}
-	return out, nil
 }

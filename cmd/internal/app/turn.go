@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -107,6 +110,16 @@ type Conversation struct {
 	granted  []string // rules for this session
 	used     core.Usage
 	fresh    bool // not stored yet
+
+	// Of long conversations: the turns that are given in short, the last that a summary
+	// covers, those mentioned again since the last epoch; a log that a new epoch must mend.
+	past       []history.Past
+	summarised int
+	mentioned  map[int]bool
+	unsound    bool
+	metered    float64 // the correction of the estimate as it is stored
+	sizesMu    sync.Mutex
+	sizes      map[*byte]int // guessed tokens by the first byte of a message
 }
 
 // Open finds or begins the conversation that options name. Nothing is stored before its
@@ -183,28 +196,53 @@ func (c *Conversation) load(ctx context.Context, st *store.Store) error {
 		if err := st.Append(ctx, c.Session.ID, fix...); err != nil {
 			return err
 		}
-		names := map[string]string{}
-		for _, m := range msgs {
-			for _, k := range m.ToolCalls {
-				names[k.ID] = k.Name
-			}
-		}
-		for _, m := range fix {
-			c.repaired = append(c.repaired, names[m.ToolCallID])
-		}
 		msgs = append(msgs, fix...)
 	}
+	c.repaired = interruptedCalls(msgs)
 	for _, m := range msgs {
 		c.turn = max(c.turn, m.Turn)
 	}
-	for _, m := range history.Current(msgs) {
-		c.history = append(c.history, m.Raw)
+	current := history.Current(msgs)
+	c.history = raws(current)
+	_, c.unsound = history.Sound(current, func(string, string) []byte { return nil })
+	if len(current) > 0 && current[0].Note == history.NoteEpoch {
+		c.past, c.mentioned = history.PastTurns(msgs, false), wasMentioned(current)
+		sums, err := st.Summaries(ctx, c.Session.ID)
+		if err != nil {
+			return err
+		}
+		if len(sums) > 0 {
+			c.summarised = sums[len(sums)-1].Upto
+		}
 	}
 	if c.known, err = st.Known(ctx, c.Session.ID); err != nil {
 		return err
 	}
 	c.used, c.resumed = c.Session.Usage, true
 	return nil
+}
+
+// interruptedCalls names the calls of the last turn that nobody answered because lj died,
+// also when that was found out by a process that died in turn.
+func interruptedCalls(msgs []core.StoredMessage) []string {
+	var ids []string
+	i := len(msgs)
+	for i > 0 && msgs[i-1].Role == core.RoleTool {
+		i--
+		if msgs[i].Note == "repair" {
+			ids = append(ids, msgs[i].ToolCallID)
+		}
+	}
+	if len(ids) == 0 || i == 0 {
+		return nil
+	}
+	var out []string
+	for _, k := range msgs[i-1].ToolCalls {
+		if slices.Contains(ids, k.ID) {
+			out = append(out, k.Name)
+		}
+	}
+	return out
 }
 
 // Run runs one turn of a conversation that it opens for it.
@@ -278,6 +316,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		c.fresh = false
 	}
 	emit(core.Event{Type: core.EventSession, SessionID: c.Session.ID})
+	c.learned(ctx, st, model)
 	if err := c.makeRoom(ctx, st, o.Prompt, emit); err != nil {
 		return Result{}, err
 	}
@@ -307,7 +346,10 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		cause = "step"
 	}
 	session := &turnSession{app: a, store: st, conv: c, box: box, gate: gate, emit: emit, opt: o, step: o.step, parent: o.parent, budget: budget, model: model}
-	m := &model_{app: a, client: client, model: model, session: c.Session.ID, store: st, emit: emit, step: o.step}
+	m := &model_{app: a, client: client, model: model, session: c.Session.ID, store: st, emit: emit, step: o.step, size: c.estimate}
+	if o.parent != nil {
+		m.root = o.parent.conv.Session.ID
+	}
 	ag := agent.New(agent.Config{
 		Cause: cause,
 		Model: m, Log: st, Tools: session, Gate: gate, Run: session.run, Encode: encoder{},
@@ -315,7 +357,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		Estimate: func(n int) int { return n / 3 }, Now: a.opt.Now,
 		Fits: c.fits,
 		TooLong: func(ctx context.Context, _ []json.RawMessage) ([]json.RawMessage, error) {
-			if err := c.newEpoch(ctx, st, emit); err != nil {
+			if err := c.newEpoch(ctx, st, true, emit); err != nil {
 				return nil, err
 			}
 			return append([]json.RawMessage{llm.EncodeSystem(c.Session.System)}, c.history...), nil
@@ -326,6 +368,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		Tools: c.Session.Tools, History: c.history, User: user,
 	})
 	c.history = out.Messages
+	c.remember(ctx, st, model)
 	session.finish(ctx)
 	if err := c.capture(context.WithoutCancel(ctx), o, emit); err != nil {
 		emit(core.Event{Type: core.EventNotice, Text: "what was to be remembered is not stored: " + err.Error()})
@@ -393,6 +436,36 @@ func (r Result) Exit() core.Kind {
 	return k
 }
 
+// The correction of the token estimate lasts: a process that resumes a conversation knows
+// what the server reported to the one before.
+func meterKey(model string) string { return "tokens:" + model }
+
+func (c *Conversation) learned(ctx context.Context, st *store.Store, model string) {
+	if c.app.meter.Ratio() > 0 {
+		return
+	}
+	v, err := st.Meta(ctx, meterKey(model))
+	if err != nil || v == "" {
+		return
+	}
+	if r, err := strconv.ParseFloat(v, 64); err == nil {
+		c.app.meter.Learned(r)
+		c.metered = r
+	}
+}
+
+func (c *Conversation) remember(ctx context.Context, st *store.Store, model string) {
+	r := c.app.meter.Ratio()
+	if d := r - c.metered; r == 0 || d < 0.02 && d > -0.02 {
+		return
+	}
+	if err := st.SetMeta(context.WithoutCancel(ctx), meterKey(model), strconv.FormatFloat(r, 'f', 3, 64)); err != nil {
+		c.app.opt.Warn(err.Error())
+		return
+	}
+	c.metered = r
+}
+
 // titleOf makes a title from the user's first words.
 func titleOf(prompt string) string {
 	line := strings.Join(strings.Fields(prompt), " ")
@@ -405,13 +478,20 @@ type model_ struct {
 	client  *llm.Client
 	model   string
 	session string
+	root    string // the session that a step of a plan counts for
 	store   *store.Store
 	emit    func(core.Event)
 	step    string
+	size    func(json.RawMessage) int
 }
 
 func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) (agent.Answer, error) {
-	if err := m.app.capped(ctx, m.store, m.session); err != nil {
+	n := estimateTools(r.Tools)
+	for _, x := range r.Messages {
+		n += m.size(x)
+	}
+	next := m.app.meter.Correct(n)
+	if err := m.app.capped(ctx, m.store, firstOf(m.root, m.session), next); err != nil {
 		return agent.Answer{}, err
 	}
 	res, err := m.client.Stream(ctx, llm.Request{
@@ -423,12 +503,12 @@ func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) 
 	}, func(x llm.Delta) {
 		d(agent.Delta{Text: x.Text, Reasoning: x.Reasoning, Tool: x.ToolName, Reset: x.Reset})
 	})
-	if res.Usage.PromptTokens > 0 {
-		n := estimateTools(r.Tools)
-		for _, x := range r.Messages {
-			n += history.EstimateMessage(x)
-		}
+	switch {
+	case res.Usage.PromptTokens > 0 && res.Usage.Requests == 1:
 		m.app.meter.Report(n, res.Usage.PromptTokens)
+	case res.Usage.Unreported > 0:
+		// The limits hold also where the server reports nothing.
+		res.Usage.Guessed = res.Usage.Unreported * (next + history.EstimateMessage(res.Message.Raw))
 	}
 	if res.Usage.Requests > 0 {
 		if cerr := m.store.AddCost(context.WithoutCancel(ctx), r.Cause, m.model, m.session, res.Usage); cerr != nil && err == nil {
@@ -439,34 +519,6 @@ func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) 
 		err = fmt.Errorf("%w: %w", agent.ErrTooLong, err)
 	}
 	return agent.Answer{Message: res.Message, Usage: res.Usage, Truncated: res.FinishReason == llm.FinishLength}, err
-}
-
-// capped stops before a request that would go beyond what a session or a day may cost.
-func (a *App) capped(ctx context.Context, st *store.Store, session string) error {
-	for _, c := range []struct {
-		key, what, session, day string
-	}{
-		{"session_tokens", "this session", session, ""},
-		{"daily_tokens", "today", "", a.opt.Now().Format(time.DateOnly)},
-	} {
-		limit := a.Config.Int(c.key)
-		if limit <= 0 {
-			continue
-		}
-		costs, err := st.Costs(ctx, c.session, c.day)
-		if err != nil {
-			return err
-		}
-		used := 0
-		for _, x := range costs {
-			used += x.Total()
-		}
-		if used >= limit {
-			return core.Errorf(core.KindLimit, "%s has used %d tokens, the limit %s is %d", c.what, used, c.key, limit).
-				Hint("raise it with lj config set %s N", c.key)
-		}
-	}
-	return nil
 }
 
 // encoder makes the bytes of messages.
