@@ -253,7 +253,7 @@ func newRoot(f *factory) *cobra.Command {
 	}
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return runRoot(c.Context(), f, t) }
 	cmd.AddCommand(
-		newRun(f), newSessions(f), newModels(f), newTools(f), newConfig(f), newDoctor(f), newVersion(f), newCompletion(f, cmd), newDemo(f), newUndo(f), newSnapshots(f), newPrompts(f), newMemory(f),
+		newRun(f), newSessions(f), newModels(f), newTools(f), newConfig(f), newDoctor(f), newVersion(f), newCompletion(f, cmd), newDemo(f), newUndo(f), newSnapshots(f), newPrompts(f), newMemory(f), newEvolve(f),
 	)
 	return cmd
 }
