@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/history"
 )
 
@@ -273,5 +274,125 @@ func TestMeter(t *testing.T) {
 	m.Report(5, 0)
 	if got := m.Correct(100); got != 150 {
 		t.Errorf("got %d", got)
+	}
+}
+
+// The reference rewrites the list at each request; here a list is repaired once and cut
+// once. What both must do is the same: no result without its call, the newest words of the
+// user whole, the budget met as far as those words allow. docs/history.md argues the rest.
+func TestGoldenBuildMessages(t *testing.T) {
+	type message struct {
+		Role       string
+		Content    json.RawMessage
+		ToolCallID string `json:"tool_call_id"`
+		ToolCalls  []struct {
+			ID       string
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+		Reasoning string `json:"reasoning_content"`
+	}
+	text := func(raw json.RawMessage) string {
+		var s string
+		if json.Unmarshal(raw, &s) == nil {
+			return s
+		}
+		var g spec
+		if json.Unmarshal(raw, &g) == nil && g.Gen != "" {
+			return g.text()
+		}
+		return ""
+	}
+	var g struct {
+		Cases []struct {
+			ID, Kind, Name, Fault string
+			Messages              []message
+			Budget                int
+			Context               struct {
+				Max int `json:"max_ctx"`
+			}
+			Out struct{ Messages []message }
+		}
+	}
+	golden(t, "build_messages", &g)
+	result := func(id, text string) []byte {
+		return encode(map[string]any{"role": "tool", "tool_call_id": id, "content": text})
+	}
+	same := 0
+	for _, c := range g.Cases {
+		var log []core.StoredMessage
+		turn := 0
+		for _, m := range c.Messages {
+			if m.Role == "system" {
+				continue
+			}
+			if m.Role == "user" {
+				turn++
+			}
+			s := core.StoredMessage{Turn: turn, Message: core.Message{Role: m.Role, Content: text(m.Content), ToolCallID: m.ToolCallID, Reasoning: m.Reasoning}}
+			raw := map[string]any{"role": m.Role, "content": s.Content}
+			if m.ToolCallID != "" {
+				raw["tool_call_id"] = m.ToolCallID
+			}
+			var calls []any
+			for _, k := range m.ToolCalls {
+				s.ToolCalls = append(s.ToolCalls, core.ToolCall{ID: k.ID, Name: k.Function.Name, Arguments: k.Function.Arguments})
+				calls = append(calls, map[string]any{"id": k.ID, "type": "function", "function": map[string]any{"name": k.Function.Name, "arguments": k.Function.Arguments}})
+			}
+			if calls != nil {
+				raw["tool_calls"] = calls
+			}
+			s.Raw = encode(raw)
+			log = append(log, s)
+		}
+		sound, _ := history.Sound(log, result)
+		paired(t, sound)
+		// Where the reference only repairs, the outcome is its own, but that a call without
+		// a result gets one.
+		if strings.HasPrefix(c.Name, "orphan") || strings.HasPrefix(c.Name, "tool before") || c.Name == "empty tool args" {
+			var got []string
+			for _, m := range sound {
+				if m.Content != history.Lost {
+					got = append(got, m.Role+" "+m.ToolCallID+" "+m.Content)
+				}
+			}
+			var want []string
+			for _, m := range c.Out.Messages[1:] {
+				want = append(want, m.Role+" "+m.ToolCallID+" "+text(m.Content))
+			}
+			if strings.Join(got, "\n") != strings.Join(want, "\n") {
+				t.Errorf("%s: %q, want %q", c.ID, got, want)
+			}
+			same++
+		}
+		budget := c.Budget
+		if budget == 0 {
+			budget = c.Context.Max * 8 / 10
+		}
+		if budget == 0 || len(log) == 0 {
+			continue
+		}
+		o := options(budget)
+		o.Running, o.State = true, ""
+		e := history.Begin(log, o)
+		paired(t, e.Messages)
+		newest := ""
+		for _, m := range log {
+			if m.Role == core.RoleUser {
+				newest = m.Content
+			}
+		}
+		kept := false
+		for _, m := range e.Messages {
+			kept = kept || m.Content == newest
+		}
+		if !kept {
+			t.Errorf("%s: the newest words of the user are gone", c.ID)
+		}
+		if n, must := tokens(e.Messages), history.Estimate(newest); n > max(budget, must+400) {
+			t.Errorf("%s: %d tokens, the budget is %d, the user's words have %d", c.ID, n, budget, must)
+		}
+	}
+	if len(g.Cases) == 0 || same == 0 {
+		t.Fatal("no vectors")
 	}
 }

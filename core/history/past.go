@@ -141,9 +141,14 @@ func units(text string) map[string]bool {
 
 func isHan(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }
 
-// coverEnough is the share of a query's weight that a turn must hold to be mentioned
-// though Filter did not choose it.
-const coverEnough = 0.4
+// The share of a message's weight that a turn must hold to be mentioned: though Filter did
+// not choose it, and when it did (words that every turn holds weigh nothing). At most
+// mostMentions turns are mentioned.
+const (
+	coverEnough  = 0.4
+	coverLeast   = 0.12
+	mostMentions = 8
+)
 
 // Relevant chooses the earlier turns that bear on a message, in at most room tokens, in
 // their order: those that Filter gives, and those that hold most of the message's rare
@@ -218,8 +223,8 @@ func Relevant(list []Past, query string, summarised, room int, skip func(turn in
 			continue
 		case cover >= coverEnough || named > 0:
 			brief[i] = ""
-		case !chosen[i] || cover == 0:
-			continue // nothing in common: chosen for want of keywords
+		case !chosen[i] || cover < coverLeast:
+			continue // nothing of weight in common: chosen for want of keywords
 		case p.N <= summarised && brief[i] != "":
 			continue
 		}
@@ -249,7 +254,7 @@ func Relevant(list []Past, query string, summarised, room int, skip func(turn in
 			}
 		}
 		n := Estimate(m.Text)
-		if n > room {
+		if n > room || len(out) == mostMentions {
 			continue
 		}
 		room -= n
