@@ -30,7 +30,7 @@ type verdict struct {
 // conflict are merged.
 const (
 	sameThreshold      = 0.5
-	sameThresholdHan   = 0.86
+	sameThresholdHan   = 0.88
 	sameThresholdMoved = 0.8 // where a word stands in another place
 )
 
@@ -118,7 +118,7 @@ func compareWhole(old, new *statement) verdict {
 	if old.signs != new.signs {
 		conflict = true
 	}
-	if len(al.sites) == 0 && al.moved == 0 && !conflict {
+	if len(al.sites) == 0 && al.moved == 0 && !conflict && !otherTense(old, new) {
 		if old.weak == new.weak && old.also == new.also && agree(asks(old), asks(new)) == 1 &&
 			(len(asks(old)) == 0 || probability(old, new, &al) >= sameThresholdHan) {
 			return no(merges, 0.99, "same words in the same order")
@@ -138,7 +138,7 @@ func compareWhole(old, new *statement) verdict {
 			least = sameThresholdHan
 		}
 		if al.moved > 0 {
-			least = max(sameThresholdMoved, least+0.04)
+			least = max(sameThresholdMoved, least+0.02)
 		}
 		if p := probability(old, new, &al); p >= least {
 			return no(merges, p, "means the same")
@@ -433,10 +433,32 @@ func mayMerge(old, new *statement, al alignment) bool {
 			}
 		}
 	}
+	if (old.han || new.han) && al.moved > 1 || otherTense(old, new) {
+		return false // words have changed places: who does what to whom may have too
+	}
 	if takesBackOnce(old.text, new.text) || (old.han || new.han) && a+b > 1 && len(al.a) < 8 {
 		return false
 	}
 	return a == 0 || b == 0
+}
+
+var (
+	futureHan = set("会 将 要 将要 将会 打算 准备")
+	pastHan   = set("了 过 已 已经 曾 曾经")
+)
+
+// otherTense says whether one Chinese statement is about what was and the other about what
+// will be.
+func otherTense(a, b *statement) bool {
+	tense := func(s *statement) (future, past bool) {
+		for _, t := range s.toks {
+			future, past = future || futureHan[t.text], past || pastHan[t.text]
+		}
+		return future, past
+	}
+	fa, pa := tense(a)
+	fb, pb := tense(b)
+	return fa && !pa && pb && !fb || fb && !pb && pa && !fa
 }
 
 // takesBackOnce says whether only one of two texts restricts what it says.
@@ -468,9 +490,18 @@ type Judgement struct {
 }
 
 // Judge says what ingest would make of the second text when it knew the first.
-func Judge(c Cutter, earlier, later string) Judgement {
-	x, y := analyse(c, earlier), analyse(c, later)
-	v := compare(func(t string) *statement { return analyse(c, t) }, x, y)
+func Judge(c Cutter, earlier, later string) Judgement { return JudgeBy(c, nil, earlier, later) }
+
+// JudgeBy is Judge with other weights than the fitted ones: to see how the rules do with a
+// model that does not know the texts.
+func JudgeBy(c Cutter, w *Weights, earlier, later string) Judgement {
+	of := func(t string) *statement {
+		s := analyse(c, t)
+		s.model = w
+		return s
+	}
+	x, y := of(earlier), of(later)
+	v := compare(of, x, y)
 	j := Judgement{Merge: v.rel == merges, Replace: v.rel == replaces, Related: v.rel == related, Reason: v.reason, Same: probability(x, y, nil)}
 	j.Forbids = !j.Merge && !mayMerge(x, y, align(x.content(), y.content()))
 	return j

@@ -16,14 +16,15 @@ import (
 //go:embed model.json
 var modelJSON []byte
 
-type weights struct {
+// Weights are one fitted model.
+type Weights struct {
 	Mean  []float64 `json:"mean"`
 	Scale []float64 `json:"scale"`
 	W     []float64 `json:"w"` // the constant, then features and products in the order of Expand
 }
 
-var model = sync.OnceValue(func() map[string]weights {
-	var m map[string]weights
+var model = sync.OnceValue(func() map[string]Weights {
+	var m map[string]Weights
 	if json.Unmarshal(modelJSON, &m) != nil {
 		return nil
 	}
@@ -42,6 +43,9 @@ func probability(a, b *statement, al *alignment) float64 {
 		key = "zh"
 	}
 	w, ok := model()[key]
+	if a.model != nil {
+		w, ok = *a.model, true
+	}
 	if !ok {
 		return 0
 	}
@@ -189,7 +193,7 @@ var askWords = map[string]string{}
 
 func init() {
 	for _, g := range []string{"what 什么 啥 哪个 哪些 which 那个 何", "who 谁 whom whose", "when 何时 多久", "where 哪里 哪儿 哪", "why 为什么 为何 为啥",
-		"how 怎么 怎样 怎么样 如何 咋 怎", "many 几 多少 much", "yes 吗 么 能否 是否 可否"} {
+		"how 怎么 怎么办 怎样 怎么样 如何 咋 怎", "many 几 多少 much", "yes 吗 么 能否 是否 可否"} {
 		ws := strings.Fields(g)
 		for _, w := range ws {
 			askWords[w] = ws[0]

@@ -48,6 +48,7 @@ type statement struct {
 	toks    []token
 	body    []slot   // the slots that carry meaning beside verbs like be
 	parts   []string // its clauses
+	model   *Weights // in place of the fitted model, for evaluation
 }
 
 var numeralHan = map[rune]int{'零': 0, '〇': 0, '一': 1, '二': 2, '两': 2, '三': 3, '四': 4, '五': 5, '六': 6, '七': 7, '八': 8, '九': 9}

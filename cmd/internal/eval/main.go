@@ -10,6 +10,10 @@
 //	LJ_DATA=/data go run ./cmd/internal/eval
 //	go run ./cmd/internal/eval -train memory/model.json   # fit the weights again
 //
+// The model of sentence pairs is fitted on the public pairs: their figures are those of
+// known texts. -train prints on stderr, as dedup.LANG.held_out, those of texts that the
+// model was not fitted on.
+//
 // It owns the measuring only: what is measured is the code of memory and store that lj
 // itself uses.
 package main
@@ -19,6 +23,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -84,25 +89,25 @@ func wilson(p, n float64) (low, high float64) {
 	return math.Max(0, mid-half), math.Min(1, mid+half)
 }
 
-func line(name string, p, low, high float64, n int) {
-	fmt.Printf("%s\t%.4f\t%.4f\t%.4f\t%d\n", name, p, low, high, n)
+func line(w io.Writer, name string, p, low, high float64, n int) {
+	fmt.Fprintf(w, "%s\t%.4f\t%.4f\t%.4f\t%d\n", name, p, low, high, n)
 }
 
 // share prints k of n.
-func share(name string, k, n int) {
+func share(w io.Writer, name string, k, n int) {
 	p := 0.0
 	if n > 0 {
 		p = float64(k) / float64(n)
 	}
 	low, high := wilson(p, float64(n))
-	line(name, p, low, high, n)
+	line(w, name, p, low, high, n)
 }
 
 // report prints the mean of values in [0, 1].
 func report(name string, values []float64) {
 	n := float64(len(values))
 	if n == 0 {
-		line(name, 0, 0, 1, 0)
+		line(os.Stdout, name, 0, 0, 1, 0)
 		return
 	}
 	mean, variance := 0.0, 0.0
@@ -119,5 +124,5 @@ func report(name string, values []float64) {
 		effective = math.Min(n*mean*(1-mean)/variance, n*4)
 	}
 	low, high := wilson(mean, math.Max(effective, n))
-	line(name, mean, low, high, len(values))
+	line(os.Stdout, name, mean, low, high, len(values))
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
+	"hash/fnv"
 	"math"
 	"os"
 
@@ -14,19 +14,14 @@ type example struct {
 	x      []float64
 	y      float64
 	source string
-	may    bool // no rule forbids a merge
 }
 
-type fitted struct {
-	Mean  []float64 `json:"mean"`
-	Scale []float64 `json:"scale"`
-	W     []float64 `json:"w"`
-}
+type fitted memory.Weights
 
 func examples(c memory.Cutter, rows []pairRow) []example {
 	out := make([]example, len(rows))
 	for i, r := range rows {
-		out[i] = example{memory.PairFeatures(c, r.a, r.b), float64(r.label), r.source, memory.MayMerge(c, r.a, r.b)}
+		out[i] = example{memory.PairFeatures(c, r.a, r.b), float64(r.label), r.source}
 	}
 	return out
 }
@@ -139,53 +134,60 @@ func solve(a [][]float64, b []float64) []float64 {
 
 const folds = 5
 
-// crossValidate says on stderr how the model does on pairs that it was not fitted on.
-func crossValidate(name string, list []example, ridge float64) {
-	type count struct{ n, right int }
-	taus := []float64{0.7, 0.75, 0.8, 0.85, 0.9, 0.95}
-	merged, good, pos := make([]int, len(taus)), make([]int, len(taus)), 0
-	by := map[string]*count{}
-	var all count
-	for k := range folds {
-		var train, test []example
-		for i, e := range list {
-			if (i/2)%folds == k {
-				test = append(test, e)
+// parts divides the pairs into folds such that a sentence is in one fold only: sets of
+// pairs use a sentence more than once.
+func parts(rows []pairRow) []int {
+	parent := make([]int, len(rows))
+	for i := range parent {
+		parent[i] = i
+	}
+	root := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	first := map[string]int{}
+	for i, r := range rows {
+		for _, text := range []string{r.a, r.b} {
+			if j, ok := first[text]; ok {
+				parent[root(i)] = root(j)
 			} else {
-				train = append(train, e)
-			}
-		}
-		f := fit(train, ridge)
-		for _, e := range test {
-			if by[e.source] == nil {
-				by[e.source] = &count{}
-			}
-			pos += int(e.y)
-			if e.may {
-				for i, t := range taus {
-					if f.p(e.x) >= t {
-						merged[i]++
-						good[i] += int(e.y)
-					}
-				}
-			}
-			ok := (f.p(e.x) >= 0.5) == (e.y == 1)
-			all.n++
-			by[e.source].n++
-			if ok {
-				all.right++
-				by[e.source].right++
+				first[text] = i
 			}
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%s ridge %g: held-out accuracy %.3f of %d", name, ridge, float64(all.right)/float64(all.n), all.n)
-	for s, c := range by {
-		fmt.Fprintf(os.Stderr, "  %s %.3f", s, float64(c.right)/float64(c.n))
+	out := make([]int, len(rows))
+	for i := range rows {
+		r := rows[root(i)]
+		h := fnv.New32a()
+		h.Write([]byte(r.a + "\t" + r.b))
+		out[i] = int(h.Sum32()>>3) % folds
 	}
-	fmt.Fprintln(os.Stderr)
-	for i, t := range taus {
-		fmt.Fprintf(os.Stderr, "   merge at %.2f: precision %.3f recall %.3f\n", t, float64(good[i])/float64(max(1, merged[i])), float64(good[i])/float64(pos))
+	return out
+}
+
+// crossValidate says on stderr how the rules and the model do on pairs that the model was
+// not fitted on, in the form of the figures on stdout.
+func crossValidate(c memory.Cutter, lang string, rows []pairRow, list []example) {
+	fold := parts(rows)
+	count := newCounts()
+	for k := range folds {
+		var known []example
+		for i, e := range list {
+			if fold[i] != k {
+				known = append(known, e)
+			}
+		}
+		w := memory.Weights(fit(known, ridge))
+		for i, r := range rows {
+			if fold[i] == k {
+				count.add(r, memory.JudgeBy(c, &w, r.a, r.b))
+			}
+		}
 	}
+	count.print(os.Stderr, "dedup."+lang+".held_out")
 }
 
 const ridge = 30
@@ -199,7 +201,7 @@ func train(c memory.Cutter, dir, path string) error {
 			return err
 		}
 		list := examples(c, rows)
-		crossValidate(lang, list, ridge)
+		crossValidate(c, lang, rows, list)
 		f := fit(list, ridge)
 		for _, v := range [][]float64{f.Mean, f.Scale, f.W} {
 			for i := range v {
