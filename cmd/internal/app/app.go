@@ -75,7 +75,8 @@ type App struct {
 	kitMu      sync.Mutex
 	kit        *toolkit.Toolkit
 	// meter corrects the estimate of tokens by what the server reports.
-	meter history.Meter
+	meter    history.Meter
+	spending spending
 }
 
 // Open finds home and project and reads the settings. It opens nothing else.

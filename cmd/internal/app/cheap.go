@@ -52,9 +52,11 @@ func (c *Cheap) Ask(ctx context.Context, cause, system, user string) (string, er
 	if used := c.Usage.Spent(); c.Most > 0 && (used >= c.Most || used+next > c.Most) {
 		return "", core.Errorf(core.KindLimit, "%d tokens are used and the next request needs about %d: the limit is %d", used, next, c.Most)
 	}
-	if err := c.a.capped(ctx, st, c.Session, next); err != nil {
+	release, err := c.a.reserve(ctx, st, c.Session, next)
+	if err != nil {
 		return "", err
 	}
+	defer release()
 	masks := c.a.masker()
 	res, err := client.Stream(ctx, llm.Request{
 		Model: model, Cause: cause, MaxTokens: c.a.Config.Int("max_tokens"), Temperature: c.a.Config.Float("temperature"),

@@ -2,24 +2,26 @@ package app
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/store"
 )
 
-// capped stops before a request that would go beyond what a session, with the steps of its
-// plans, or a day may cost. next is what the request itself is guessed at.
-func (a *App) capped(ctx context.Context, st *store.Store, session string, next ...int) error {
-	guess := 0
-	for _, n := range next {
-		guess += n
-	}
+// reserve stops before a request that would go beyond what a session, with the steps of
+// its plans, or a day may cost. next is what the request itself is guessed at; it counts
+// for other requests of this process until release is called, so that steps that run side
+// by side do not go over together.
+func (a *App) reserve(ctx context.Context, st *store.Store, session string, next int) (release func(), err error) {
+	a.spending.mu.Lock()
+	defer a.spending.mu.Unlock()
 	for _, c := range []struct {
 		key, what, session, day string
+		open                    int
 	}{
-		{"session_tokens", "this session", session, ""},
-		{"daily_tokens", "today", "", a.opt.Now().Format(time.DateOnly)},
+		{"session_tokens", "this session", session, "", a.spending.sessions[session]},
+		{"daily_tokens", "today", "", a.opt.Now().Format(time.DateOnly), a.spending.all},
 	} {
 		limit := a.Config.Int(c.key)
 		if limit <= 0 || c.key == "session_tokens" && session == "" {
@@ -27,14 +29,33 @@ func (a *App) capped(ctx context.Context, st *store.Store, session string, next 
 		}
 		used, err := a.spent(ctx, st, c.session, c.day, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if used >= limit || used+guess > limit {
-			return core.Errorf(core.KindLimit, "%s has used %d tokens and the next request needs about %d: the limit %s is %d", c.what, used, guess, c.key, limit).
+		if used += c.open; used >= limit || used+next > limit {
+			return nil, core.Errorf(core.KindLimit, "%s has used %d tokens and the next request needs about %d: the limit %s is %d", c.what, used, next, c.key, limit).
 				Hint("raise it with lj config set %s N", c.key)
 		}
 	}
-	return nil
+	if a.spending.sessions == nil {
+		a.spending.sessions = map[string]int{}
+	}
+	a.spending.sessions[session] += next
+	a.spending.all += next
+	return func() {
+		a.spending.mu.Lock()
+		defer a.spending.mu.Unlock()
+		a.spending.all -= next
+		if a.spending.sessions[session] -= next; a.spending.sessions[session] == 0 {
+			delete(a.spending.sessions, session)
+		}
+	}, nil
+}
+
+// spending is what requests that are under way are guessed at.
+type spending struct {
+	mu       sync.Mutex
+	all      int
+	sessions map[string]int
 }
 
 // spent is the tokens of a session or a day, guessed ones too; of some causes, or of all

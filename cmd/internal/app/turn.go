@@ -491,9 +491,11 @@ func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) 
 		n += m.size(x)
 	}
 	next := m.app.meter.Correct(n)
-	if err := m.app.capped(ctx, m.store, firstOf(m.root, m.session), next); err != nil {
+	release, err := m.app.reserve(ctx, m.store, firstOf(m.root, m.session), next)
+	if err != nil {
 		return agent.Answer{}, err
 	}
+	defer release()
 	res, err := m.client.Stream(ctx, llm.Request{
 		Model: m.model, Tools: r.Tools, Messages: r.Messages, MaxTokens: m.app.Config.Int("max_tokens"),
 		Temperature: m.app.Config.Float("temperature"), Reasoning: m.app.Config.String("reasoning"), Cause: r.Cause, Step: m.step,

@@ -1,0 +1,580 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lingjiyidong/lj/cmd/internal/app"
+	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/llm"
+	"github.com/lingjiyidong/lj/core/llm/llmtest"
+	"github.com/lingjiyidong/lj/store"
+)
+
+// db opens the user's database beside lj.
+func (u *user) db() *store.Store {
+	u.t.Helper()
+	s, err := store.Open(u.t.Context(), filepath.Join(u.home, ".lj", "lj.db"), store.Options{})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// say is what turn n of a stored session says.
+type said struct{ user, answer string }
+
+// stored writes a session of finished turns into the database, as lj would have.
+func (u *user) stored(st *store.Store, turns ...said) string {
+	u.t.Helper()
+	id, err := uuid.NewV7()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	project, err := filepath.EvalSymlinks(u.project)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	s := core.Session{ID: id.String(), Title: "stored", Project: project, Model: "m", System: "You are lj.", Tools: json.RawMessage("[]"), Prompt: 1}
+	if err := st.CreateSession(u.t.Context(), s); err != nil {
+		u.t.Fatal(err)
+	}
+	var msgs []core.StoredMessage
+	for i, x := range turns {
+		msgs = append(msgs,
+			core.StoredMessage{Turn: i + 1, Message: core.Message{Role: core.RoleUser, Content: x.user, Raw: llm.EncodeUser(x.user)}},
+			core.StoredMessage{Turn: i + 1, Message: core.Message{Role: core.RoleAssistant, Content: x.answer, Raw: llm.EncodeAssistant(x.answer, nil)}})
+	}
+	if err := st.Append(u.t.Context(), s.ID, msgs...); err != nil {
+		u.t.Fatal(err)
+	}
+	return s.ID
+}
+
+func many(n int) []said {
+	var out []said
+	for i := range n {
+		out = append(out, said{fmt.Sprintf("question %d about part %d", i+1, i+1), fmt.Sprintf("answer %d", i+1)})
+	}
+	return out
+}
+
+// jsonOf reads one JSON document.
+func jsonOf[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return v
+}
+
+// Background work is done once: titles, summaries and memories, by the cheap model, without
+// tools, each request under its cause. A title of the user stays.
+func TestBackgroundWork(t *testing.T) {
+	t.Parallel()
+	extract := llmtest.Turn{When: &llmtest.When{Cause: "extraction"}, Times: -1, Text: "[]"}
+	var st *store.Store
+	var late string
+	s := llmtest.New(
+		llmtest.Turn{When: &llmtest.When{Cause: "title", User: "question 1 "}, Text: "\"Parts of the machine\"\n"},
+		llmtest.Turn{When: &llmtest.When{Cause: "title", User: "named while"}, Func: func(llmtest.Request) llmtest.Turn {
+			if err := st.SetTitle(context.Background(), late, "by me", "user"); err != nil {
+				t.Error(err)
+			}
+			return llmtest.Turn{Text: "by the model"}
+		}},
+		llmtest.Turn{When: &llmtest.When{Cause: "summary"}, Text: "## Background\nThe parts were asked about.\n## Tool chain\nnone"},
+		extract,
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	u.env = append(u.env, "LJ_CHEAP_MODEL=small")
+	st = u.db()
+	id := u.stored(st, many(30)...)
+	late = u.stored(st, said{"named while the model thinks", "yes"})
+	named := u.stored(st, said{"我们的茶馆后台用什么端口", "8848"})
+	if err := st.SetTitle(t.Context(), named, "茶馆", "user"); err != nil {
+		t.Fatal(err)
+	}
+	type evolved struct {
+		Requests, Tokens int
+		Examined         map[string]int
+		Proposed         []any
+		Work             []struct{ Kind, State, Session_ID string }
+		Reason           string
+	}
+	out, errs, status := u.run("evolve", "--dry-run", "--json")
+	if r := jsonOf[evolved](t, out); status != 0 || len(r.Work) < 3 || r.Requests != 0 || len(s.Requests()) != 0 {
+		t.Fatalf("dry run: %d %s%s", status, out, errs)
+	}
+	if out, _, status = u.run("evolve", "--only", "nosuch"); status != 2 {
+		t.Errorf("an unknown kind: %d %s", status, out)
+	}
+	out, errs, status = u.run("evolve", "--json")
+	r := jsonOf[evolved](t, out)
+	if status != 0 || r.Requests < 3 || r.Tokens == 0 || r.Proposed == nil {
+		t.Fatalf("%d %s%s", status, out, errs)
+	}
+	causes := map[string]int{}
+	for _, q := range s.Requests() {
+		causes[q.Cause]++
+		if len(q.Tools) > 0 || q.Model != "small" {
+			t.Errorf("a request for %s to %s with %d tools", q.Cause, q.Model, len(q.Tools))
+		}
+		if q.Cause == "summary" && (!strings.Contains(q.Last("user").Content, "question 1 about") || !strings.Contains(q.Last("user").Content, "answer 30")) {
+			t.Error("the summary was not made of all turns")
+		}
+	}
+	if causes["title"] != 2 || causes["summary"] != 1 || causes["extraction"] == 0 {
+		t.Errorf("requests: %v", causes)
+	}
+	n := len(s.Requests())
+	out, errs, status = u.run("evolve")
+	if status != 0 || !strings.Contains(out, "nothing new") || len(s.Requests()) != n {
+		t.Errorf("the second pass: %d %s%s, %d requests", status, out, errs, len(s.Requests())-n)
+	}
+	out, _, _ = u.run("sessions", "list")
+	if !strings.Contains(out, "Parts of the machine") || !strings.Contains(out, "茶馆") || !strings.Contains(out, "by me") {
+		t.Errorf("titles: %s", out)
+	}
+	out, _, _ = u.run("sessions", "show", id, "--json")
+	show := jsonOf[struct {
+		Summaries  []struct{ From_turn, Upto_turn int }
+		Background []struct{ Job, State, Reason string }
+	}](t, out)
+	if len(show.Summaries) != 1 || show.Summaries[0].Upto_turn != 30 {
+		t.Errorf("summaries: %+v", show.Summaries)
+	}
+	for _, b := range show.Background {
+		if b.State != "done" {
+			t.Errorf("%+v", b)
+		}
+	}
+	for _, args := range [][]string{{"evolve", "log", "--json"}, {"evolve", "why", "session:" + id}, {"evolve", "log", "--verify"}} {
+		if out, errs, status := u.run(args...); status != 0 || !strings.Contains(out, "turns 1 to 30") && args[2] != "--verify" {
+			t.Errorf("%v: %d %s%s", args, status, out, errs)
+		}
+	}
+	for _, args := range [][]string{{"evolve", "log", "nosuch"}, {"evolve", "why", "nosuch"}, {"evolve", "nosuch"}} {
+		if out, _, status := u.run(args...); status != 2 {
+			t.Errorf("%v: %d %s", args, status, out)
+		}
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A pass that is killed, or meets a server that fails, or a limit, loses nothing: what was
+// stored counts, the next pass goes on behind it, and what failed can be seen.
+func TestSummaryGoesOn(t *testing.T) {
+	t.Parallel()
+	summary := &llmtest.When{Cause: "summary"}
+	s := llmtest.New(
+		llmtest.Turn{When: summary, Text: "first part"},
+		llmtest.Turn{When: summary, Text: "never arrives", Silence: time.Hour},
+		llmtest.Turn{When: summary, Status: 401, Body: `{"error":{"message":"no"}}`},
+		llmtest.Turn{When: summary, Text: "   "},
+		llmtest.Turn{When: summary, Text: "second part"},
+		llmtest.Turn{When: summary, Text: "third part"},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	st := u.db()
+	id := u.stored(st, many(75)...)
+	upto := func() int {
+		t.Helper()
+		sums, err := st.Summaries(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, x := range sums {
+			if x.From != n+1 {
+				t.Errorf("a gap before turn %d", x.From)
+			}
+			n = x.Upto
+		}
+		return n
+	}
+	evolve := []string{"evolve", "--only", "summaries"}
+	if out, _, status := u.run(append(evolve, "--budget-tokens", "10")...); status != 1 || len(s.Requests()) != 0 {
+		t.Errorf("a budget too small: %d %s, %d requests", status, out, len(s.Requests()))
+	}
+	cmd := u.command(t.Context(), evolve...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the second request", func() bool { return len(s.Requests()) >= 2 })
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if n := upto(); n != 30 {
+		t.Errorf("after the kill %d turns are summarised", n)
+	}
+	out, errs, status := u.run(evolve...)
+	if status != 4 || upto() != 30 {
+		t.Errorf("a server that refuses: %d %s%s, %d turns", status, out, errs, upto())
+	}
+	failed := func() string {
+		out, _, _ := u.run("sessions", "show", id, "--json")
+		for _, b := range jsonOf[struct {
+			Background []struct{ Job, State, Reason string }
+		}](t, out).Background {
+			if b.Job == "summary" {
+				return b.State + ": " + b.Reason
+			}
+		}
+		return ""
+	}
+	if got := failed(); !strings.HasPrefix(got, "failed: ") || !strings.Contains(got, "401") {
+		t.Errorf("what failed is shown as %q", got)
+	}
+	if out, _, status := u.run(evolve...); status != 1 || upto() != 30 {
+		t.Errorf("an empty answer: %d %s, %d turns", status, out, upto())
+	}
+	if out, errs, status := u.run(evolve...); status != 0 || upto() != 75 {
+		t.Errorf("the last pass: %d %s%s, %d turns", status, out, errs, upto())
+	}
+	if got := failed(); !strings.HasPrefix(got, "done") {
+		t.Errorf("after it went well: %q", got)
+	}
+	list := s.Requests()
+	if got := list[len(list)-2].Last("user").Content; !strings.HasPrefix(got, "# Turn 31 ") {
+		t.Errorf("the last pass begins with %.40q", got)
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+}
+
+func waitUntil(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not come", what)
+		}
+	}
+}
+
+// A summary is used at the next epoch, together with the facts of the project, what is
+// decided and the user's words; earlier turns come back in a message that bears on them,
+// and nothing that was sent changes.
+func TestSummaryAndEarlierTurns(t *testing.T) {
+	t.Parallel()
+	s, err := llmtest.Start(llmtest.Script{Options: llmtest.Options{TokenLimit: 16000}, Turns: []llmtest.Turn{
+		{When: &llmtest.When{Cause: "summary"}, Text: "## Decisions and reasons\nThe gateway is written in Rust because of zebra-42.\n## Tool chain\nbash listed the gateway", Times: -1},
+		{Times: -1, Func: func(r llmtest.Request) llmtest.Turn {
+			if r.Last("").Role == "user" && strings.Contains(r.Last("user").Content, "set the list") {
+				return llmtest.Turn{Calls: []llmtest.Call{{Name: "todo", Args: map[string]any{"items": []any{
+					map[string]any{"text": "draw the map", "status": "done"}, map[string]any{"text": "paint the gate", "status": "pending"}}}}}}
+			}
+			return llmtest.Turn{Text: "noted. " + strings.Repeat("The rest of the answer goes on at length about nothing much. ", 40)}
+		}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	u := newUser(t, s.URL())
+	u.env = append(u.env, "LJ_MAX_CONTEXT_TOKENS=16000")
+	if err := os.WriteFile(filepath.Join(u.project, "AGENTS.md"), []byte("Always use tabs in this house.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	prompts := []string{"the license server of the tea house is at oolong-17:4410", "set the list", "后台的缓存失效时间定为十分钟"}
+	for i := len(prompts); i < 10; i++ {
+		prompts = append(prompts, fmt.Sprintf("carry on with part %d", i))
+	}
+	turn := func(prompt string, first bool) string {
+		t.Helper()
+		args := []string{"run", "--output", "stream-json"}
+		if !first {
+			args = append(args, "--continue")
+		}
+		out, errs, status := u.run(append(args, prompt)...)
+		if status != 0 {
+			t.Fatalf("%q: %d %s%s", prompt, status, out[max(0, len(out)-400):], errs)
+		}
+		return out
+	}
+	for i, p := range prompts {
+		if strings.Contains(turn(p, i == 0), `"type":"compact"`) {
+			t.Fatalf("an epoch in turn %d", i+1)
+		}
+	}
+	if out, errs, status := u.run("evolve", "--only", "summaries"); status != 0 {
+		t.Fatalf("%d %s%s", status, out, errs)
+	}
+	epochs := 0
+	for i := 0; i < 40 && epochs == 0; i++ {
+		epochs += strings.Count(turn(fmt.Sprintf("and then part %d", i), false), `"type":"compact"`)
+	}
+	if epochs != 1 {
+		t.Fatalf("%d epochs", epochs)
+	}
+	last := func() llmtest.Request { l := s.Requests(); return l[len(l)-1] }
+	head := last().Message[1].Content
+	for _, want := range []string{"zebra-42", "bash listed the gateway", "[x] 1. draw the map", "[ ] 2. paint the gate", "oolong-17:4410", "缓存失效时间定为十分钟", "Always use tabs in this house", "directory: "} {
+		if !strings.Contains(head, want) {
+			t.Errorf("%q is not in the beginning: %.3000s", want, head)
+		}
+	}
+	turn("on which port does the license server listen?", false)
+	if got := last().Last("user").Content; !strings.Contains(got, "<earlier ") || !strings.Contains(got, "[turn 1,") {
+		t.Errorf("the earlier turn does not come back: %s", got)
+	}
+	turn("which port does the license server listen on, again?", false)
+	if got := last().Last("user").Content; strings.Contains(got, "[turn 1,") {
+		t.Errorf("an earlier turn comes back twice: %s", got)
+	}
+	turn("缓存多久失效？", false)
+	if got := last().Last("user").Content; !strings.Contains(got, "[turn 3,") {
+		t.Errorf("the earlier turn does not come back: %s", got)
+	}
+	if breaks := prefixBreaks(s); breaks != epochs {
+		t.Errorf("%d requests are no prefix of the next, %d epochs", breaks, epochs)
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+}
+
+// prefixBreaks counts the requests of turns that are no byte prefix of the next one.
+func prefixBreaks(s *llmtest.Server) int {
+	n := 0
+	var last []byte
+	for _, r := range s.Requests() {
+		if r.Cause != "turn" || r.Status != 200 {
+			continue
+		}
+		if last != nil && !bytes.HasPrefix(r.Body, bytes.TrimSuffix(last, []byte("]}"))) {
+			n++
+		}
+		last = r.Body
+	}
+	return n
+}
+
+// A plan that lj died in the middle of is named in the first message of the resumed turn,
+// with the list, the calls that ran, and what of the plan is done and what is next.
+func TestResumeNamesWhatWasOpen(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	s := llmtest.New(
+		llmtest.Turn{When: &llmtest.When{Cause: "turn", User: "begin"}, Calls: []llmtest.Call{
+			{Name: "todo", Args: map[string]any{"items": []any{map[string]any{"text": "measure the roof", "status": "doing"}}}},
+			{Name: "plan", Args: map[string]any{"goal": "mend the roof", "steps": []any{
+				map[string]any{"id": "a", "desc": "buy the slates"}, map[string]any{"id": "b", "desc": "lay the slates", "depends_on": []any{"a"}}, map[string]any{"id": "c", "desc": "clean up", "depends_on": []any{"b"}}}}}}},
+		llmtest.Turn{When: &llmtest.When{Step: "a"}, Text: "bought"},
+		llmtest.Turn{When: &llmtest.When{Step: "b"}, Func: func(llmtest.Request) llmtest.Turn {
+			close(hang)
+			return llmtest.Turn{Silence: time.Hour}
+		}},
+		llmtest.Turn{When: &llmtest.When{Cause: "turn"}, Text: "going on"},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	cmd := u.command(t.Context(), "run", "--yolo", "begin")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-hang:
+	case <-time.After(60 * time.Second):
+		t.Fatal("the second step did not begin")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	out, errs, status := u.run("run", "--yolo", "--continue", "go on")
+	if status != 0 {
+		t.Fatalf("%d %s%s", status, out, errs)
+	}
+	list := s.Requests()
+	got := list[len(list)-1].Last("user").Content
+	for _, want := range []string{"they may be partly done: plan", "measure the roof", "Plan: mend the roof", "[x] a: buy the slates", "[>] b: lay the slates", "[ ] c: clean up"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is kept outside of the conversation stays readable, also in a copy and when the
+// original is gone; history is searched over all sessions, in Chinese too, by sentences.
+func TestKeptOutputsAndSearch(t *testing.T) {
+	t.Parallel()
+	call := func(name string, args map[string]any) llmtest.Turn {
+		return llmtest.Turn{Calls: []llmtest.Call{{Name: name, Args: args}}}
+	}
+	find := `read_output \{"id":"(o[0-9a-f]+)"\}`
+	s := llmtest.New(
+		call("bash", map[string]any{"command": "seq 1 200000"}), llmtest.Turn{Text: "long"},
+		llmtest.Turn{Capture: map[string]string{"id": find}, Calls: []llmtest.Call{{Name: "read_output", Args: map[string]any{"id": "{{id}}", "pattern": "123457"}}}}, llmtest.Turn{Text: "read"},
+		llmtest.Turn{Text: "记下了"},
+		call("search_history", map[string]any{"query": "茶馆的后台端口是多少"}), llmtest.Turn{Text: "found"},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	ok := func(args ...string) string {
+		t.Helper()
+		out, errs, status := u.run(args...)
+		if status != 0 {
+			t.Fatalf("%v: %d %s%s", args, status, out, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	ok("run", "--yolo", "count")
+	first := jsonOf[struct{ Items []struct{ ID string } }](t, ok("sessions", "list", "--json")).Items[0].ID
+	fork := jsonOf[struct{ ID string }](t, ok("sessions", "fork", first, "--json")).ID
+	ok("sessions", "rm", first)
+	ok("run", "--yolo", "--session", fork, "read on")
+	if got := s.Requests()[3].Last("tool").Content; !strings.Contains(got, "123457: 123457") {
+		t.Errorf("the kept output is not readable in the copy: %.300s", got)
+	}
+	ok("run", "茶馆后台的端口改成 8848 了")
+	ok("run", "which port was it?")
+	list := s.Requests()
+	got := list[len(list)-1].Last("tool").Content
+	if !strings.Contains(got, "8848") || strings.Contains(got, "search_history") || strings.Contains(got, "which port was it") {
+		t.Errorf("search_history found %s", got)
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Caps stop before the call, count the steps of plans, and hold where the server reports
+// nothing.
+func TestCapsStopBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, key string
+		silent    bool
+	}{{"session", "LJ_SESSION_TOKENS", false}, {"day", "LJ_DAILY_TOKENS", false}, {"unreported", "LJ_SESSION_TOKENS", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := llmtest.Start(llmtest.Script{Options: llmtest.Options{NoUsage: c.silent}, Turns: []llmtest.Turn{
+				{When: &llmtest.When{Cause: "step"}, Times: -1, Text: "step done"},
+				{Times: -1, Func: func(r llmtest.Request) llmtest.Turn {
+					return llmtest.Turn{Calls: []llmtest.Call{{Name: "plan", Args: map[string]any{"goal": fmt.Sprint("g", r.Seq), "steps": []any{"one", "two"}}}}}
+				}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			u := newUser(t, s.URL())
+			const limit = 40000
+			u.env = append(u.env, fmt.Sprintf("%s=%d", c.key, limit))
+			out, errs, status := u.run("run", "--yolo", "--output", "json", "go")
+			if status != 1 {
+				t.Fatalf("%d %s%s", status, out, errs)
+			}
+			r := jsonOf[struct {
+				Status string
+				Error  struct{ Kind, Message string }
+			}](t, out)
+			if r.Status != "limit" || !strings.Contains(r.Error.Message, fmt.Sprint(limit)) {
+				t.Errorf("%s", out)
+			}
+			steps, used := 0, 0
+			for _, q := range s.Requests() {
+				if q.Cause == "step" {
+					steps++
+				}
+			}
+			costs, err := u.db().Costs(t.Context(), u.newest(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range costs {
+				used += c.Spent()
+			}
+			if used > limit+500 || used < limit/2 || steps == 0 {
+				t.Errorf("%d tokens were used, the limit is %d; %d steps", used, limit, steps)
+			}
+			n := len(s.Requests())
+			if out, _, status := u.run("run", "--yolo", "--continue", "again"); status != 1 || len(s.Requests()) != n {
+				t.Errorf("beyond the limit: %d %s, %d further requests", status, out, len(s.Requests())-n)
+			}
+		})
+	}
+}
+
+// What a conversation costs is told by cause, with money where a price is set.
+func TestCostReport(t *testing.T) {
+	t.Parallel()
+	s := llmtest.New(
+		llmtest.Turn{Text: "hi", Usage: &llmtest.Usage{Prompt: 1000, Cached: 600, Completion: 50}},
+		llmtest.Turn{When: &llmtest.When{Cause: "title"}, Text: "A greeting", Usage: &llmtest.Usage{Prompt: 100, Completion: 5}},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	u.env = append(u.env, "LJ_PRICE_PROMPT=2", "LJ_PRICE_CACHED=0.5", "LJ_PRICE_COMPLETION=8", "LJ_MEMORY_EXTRACT=false", "LJ_SESSION_TOKENS=50000")
+	for _, args := range [][]string{{"run", "hello"}, {"evolve"}} {
+		if out, errs, status := u.run(args...); status != 0 {
+			t.Fatalf("%v: %d %s%s", args, status, out, errs)
+		}
+	}
+	a := u.open(t.Context())
+	id := u.newest()
+	r, err := a.CostReport(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Lines) != 2 || r.Lines[0].Cause != "title" || r.Lines[1].CachedTokens != 600 || r.Cached != 54 || r.Today != 1155 || r.Limits[1].Used != 1155 {
+		t.Errorf("%+v", r)
+	}
+	want := (400*2+600*0.5+50*8)/1e6 + (100*2+5*8)/1e6
+	if r.Money == nil || *r.Money < want-1e-9 || *r.Money > want+1e-9 {
+		t.Errorf("money: %v, want %v", r.Money, want)
+	}
+	for _, j := range r.Jobs {
+		if j.Job == "title" && j.State != "done" || j.Job == "summary" && !strings.Contains(j.Reason, "never ran") {
+			t.Errorf("%+v", j)
+		}
+	}
+}
+
+// open opens the app in this process, as lj does.
+func (u *user) open(ctx context.Context) *app.App {
+	u.t.Helper()
+	a, err := app.Open(ctx, app.Options{Environ: u.env, Dir: u.project, Version: "test", Self: u.bin, Warn: func(s string) { u.t.Log(s) }})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			u.t.Error(err)
+		}
+	})
+	return a
+}
+
+// newest is the id of the newest session.
+func (u *user) newest() string {
+	u.t.Helper()
+	out, _, _ := u.run("sessions", "list", "--json")
+	list := jsonOf[struct{ Items []struct{ ID string } }](u.t, out).Items
+	if len(list) == 0 {
+		u.t.Fatal("no sessions")
+	}
+	return list[0].ID
+}
