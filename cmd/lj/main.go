@@ -50,8 +50,7 @@ func run() int {
 	}()
 	dir, err := os.Getwd()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "lj: the working directory is gone: "+err.Error())
-		return 2
+		dir = "" // commands that need none still work
 	}
 	self, err := os.Executable()
 	if err != nil {

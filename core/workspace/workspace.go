@@ -2,12 +2,16 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
 )
@@ -92,9 +96,48 @@ func (w *Workspace) Roots() []string { return append([]string(nil), w.roots...) 
 // it, absolute elsewhere.
 func (w *Workspace) Display(abs string) string {
 	if rel, ok := beneath(w.dir, abs); ok {
-		return rel
+		return ShowBytes(rel)
 	}
-	return abs
+	return ShowBytes(abs)
+}
+
+// ShowBytes writes the bytes of a name that are not UTF-8 as \xNN, two small hexadecimal
+// digits each. Resolve takes a name in this form, too.
+func ShowBytes(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, name[i])
+		} else {
+			b.WriteString(name[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+var shownByte = regexp.MustCompile(`\\x[89a-f][0-9a-f]`)
+
+// unshow finds the file that a name in the form of ShowBytes means, where the name itself is
+// none. Only bytes from 0x80 on are taken back, so no separator, dot or letter can come out
+// of it.
+func unshow(full string) string {
+	if !shownByte.MatchString(full) {
+		return full
+	}
+	raw := shownByte.ReplaceAllStringFunc(full, func(s string) string {
+		n, _ := strconv.ParseUint(s[2:], 16, 8) // the pattern holds
+		return string([]byte{byte(n)})
+	})
+	there := func(p string) bool { _, err := os.Lstat(p); return err == nil }
+	if there(full) || ShowBytes(raw) != full || !there(raw) && (there(filepath.Dir(full)) || !there(filepath.Dir(raw))) {
+		return full
+	}
+	return raw
 }
 
 // Path is a place inside the workspace with all links and ".." resolved. It may not
@@ -129,6 +172,7 @@ func (w *Workspace) Resolve(path string, a Access) (Path, error) {
 	default:
 		full = w.dir + "/" + path
 	}
+	full = unshow(full)
 	real, err := realPath(full)
 	if err != nil {
 		return Path{}, core.Errorf(core.KindNotFound, "%s: %w", path, plain(err))

@@ -361,6 +361,8 @@ func TestReadFile(t *testing.T) {
 		t.Fatalf("%q", out)
 	}
 	s.fails("only 3 lines", "read_file", "path", "a", "offset", 9)
+	s.fails("may be negative", "read_file", "path", "a", "offset", -1)
+	s.fails("may be negative", "read_file", "path", "a", "limit", -5)
 	s.put("empty", "")
 	if out := s.ok("read_file", "path", "empty"); !strings.Contains(out, "empty") {
 		t.Fatal(out)
@@ -495,4 +497,30 @@ func TestCreateDirectory(t *testing.T) {
 	s.put("f", "")
 	s.fails("not a directory", "create_directory", "path", "f")
 	s.fails("not a directory", "create_directory", "path", "f/x")
+}
+
+// Names that are not UTF-8 are shown byte by byte, and taken in that form by every tool.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	s := begin(t)
+	s.put("d\xe9/caf\xe9 茶.txt", "one\n")
+	s.put(`lit\xe9`, "its own\n")
+	shown := `d\xe9/caf\xe9 茶.txt`
+	if out := s.ok("list_files", "recursive", true); !strings.Contains(out, shown) || strings.Contains(out, "\uFFFD") {
+		t.Fatal(out)
+	}
+	if out := s.ok("grep_files", "pattern", "one"); !strings.Contains(out, shown) {
+		t.Fatal(out)
+	}
+	if out := s.ok("read_file", "path", shown); !strings.Contains(out, "one\n") || !strings.Contains(out, shown) {
+		t.Fatal(out)
+	}
+	s.ok("edit_file", "path", shown, "old", "one", "new", "two")
+	s.is("d\xe9/caf\xe9 茶.txt", "two\n")
+	s.ok("write_file", "path", `d\xe9/new\xe9`, "content", "n\n")
+	s.is("d\xe9/new\xe9", "n\n")
+	if out := s.ok("read_file", "path", `lit\xe9`); !strings.Contains(out, "its own") {
+		t.Fatal(out)
+	}
+	// The form opens nothing that bytes of ASCII would.
+	s.fails("does not exist", "read_file", "path", `d\xe9\x2fcaf`)
 }

@@ -177,7 +177,7 @@ func TestResults(t *testing.T) {
 	if r := run(map[string]int{"a": 1}, nil); r.Text != `{"a":1}` {
 		t.Errorf("%+v", r)
 	}
-	if r := run(sdk.Result{Text: "x\xff", Structured: []int{1}, Meta: 2}, nil); r.Text != "x\uFFFD" || string(r.Structured.(json.RawMessage)) != "[1]" || string(r.Meta.(json.RawMessage)) != "2" {
+	if r := run(sdk.Result{Text: "x\xff", Structured: []int{1}, Meta: 2}, nil); r.Text != `x\xff` || string(r.Structured.(json.RawMessage)) != "[1]" || string(r.Meta.(json.RawMessage)) != "2" {
 		t.Errorf("%+v", r)
 	}
 	if r := run("partial", errors.New("broke")); r.Text != "broke" || !r.IsError {

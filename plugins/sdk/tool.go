@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Permissions is what a tool wants to touch. Paths are relative to the project and "." is
@@ -275,7 +276,7 @@ func toResult(v any) Result {
 
 // encodeResult turns Structured and Meta into json.RawMessage and makes Text valid UTF-8.
 func encodeResult(r Result) Result {
-	r.Text = strings.ToValidUTF8(r.Text, "\uFFFD")
+	r.Text = showBytes(r.Text)
 	for _, p := range []*any{&r.Structured, &r.Meta} {
 		if *p == nil {
 			continue
@@ -287,6 +288,24 @@ func encodeResult(r Result) Result {
 		*p = json.RawMessage(b)
 	}
 	return r
+}
+
+// showBytes writes the bytes that are not UTF-8 as \xNN.
+func showBytes(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
 }
 
 func encodeJSON(v any) ([]byte, error) {
@@ -314,7 +333,7 @@ func panicResult(value any, stack []byte) Result {
 	}
 	fmt.Fprintf(os.Stderr, "%s\n\n%s", what, stack)
 	r := Errorf("%s\n\n%s", what, panicFrames(string(stack)))
-	r.Text = strings.ToValidUTF8(r.Text, "\uFFFD")
+	r.Text = showBytes(r.Text)
 	r.panicked = true
 	return r
 }

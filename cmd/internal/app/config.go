@@ -196,6 +196,10 @@ func (c *Config) walk(path, prefix string, n *yaml.Node, vals map[string]fileVal
 			continue
 		}
 		val, err := known.parse(raw)
+		if list, ok := known.usable(raw, err); ok {
+			c.warn("%s:%d: %s", path, v.Line, err)
+			val, err = list, nil
+		}
 		if err != nil {
 			c.warn("%s:%d: %s", path, v.Line, err)
 			continue
@@ -320,6 +324,10 @@ func (c *Config) readEnv(env map[string]string) {
 			continue
 		}
 		val, err := k.parse(v)
+		if list, ok := k.usable(v, err); ok {
+			c.warn("environment: %s: %s", name, err)
+			val, err = list, nil
+		}
 		if err != nil {
 			c.warn("environment: %s: %s", name, err)
 			continue

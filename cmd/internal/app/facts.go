@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/workspace"
 	"github.com/lingjiyidong/lj/prompts"
 )
 
@@ -215,7 +216,7 @@ func listing(dir string) string {
 	}
 	var names []string
 	for _, e := range entries {
-		n := strings.ToValidUTF8(strings.ReplaceAll(e.Name(), "\n", "\\n"), "\uFFFD")
+		n := workspace.ShowBytes(strings.ReplaceAll(e.Name(), "\n", "\\n"))
 		if n == ".git" {
 			continue
 		}

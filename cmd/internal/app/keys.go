@@ -2,12 +2,14 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/policy"
 )
 
 // kind is the type of a setting's value.
@@ -35,6 +37,8 @@ type key struct {
 	// narrow says how a project may set it without trust: "" not at all, "lower" a smaller
 	// number (0 counts as no limit), "add" more entries, "plan" only to the value plan.
 	narrow string
+	// check judges one entry of a list.
+	check func(string) error
 }
 
 var keys = []key{
@@ -51,9 +55,9 @@ var keys = []key{
 	{name: "budget_tokens", kind: kindInt, def: 0, doc: "most tokens of one turn; 0: no limit", narrow: "lower"},
 	{name: "session_tokens", kind: kindInt, def: 0, doc: "most tokens of one session; 0: no limit", narrow: "lower"},
 	{name: "daily_tokens", kind: kindInt, def: 0, doc: "most tokens of one day, all causes; 0: no limit", narrow: "lower"},
-	{name: "permissions.allow", kind: kindList, doc: "rules that are allowed without a question"},
-	{name: "permissions.ask", kind: kindList, doc: "rules that always ask", narrow: "add"},
-	{name: "permissions.deny", kind: kindList, doc: "rules that are always denied", narrow: "add"},
+	{name: "permissions.allow", kind: kindList, doc: "rules that are allowed without a question", check: policy.CheckRule},
+	{name: "permissions.ask", kind: kindList, doc: "rules that always ask", narrow: "add", check: policy.CheckRule},
+	{name: "permissions.deny", kind: kindList, doc: "rules that are always denied", narrow: "add", check: policy.CheckRule},
 	{name: "bash.timeout", kind: kindDuration, def: 120, doc: "default limit of a command", min: 1, max: 86400, narrow: "lower"},
 	{name: "bash.sockets", kind: kindList, doc: "unix sockets that commands may reach: paths, or $SSH_AUTH_SOCK and the like"},
 	{name: "memory.enabled", kind: kindBool, def: true, doc: "use long-term memory"},
@@ -198,28 +202,59 @@ func (k key) parse(v any) (any, error) {
 		}
 		return int(f), nil
 	case kindList:
-		switch x := v.(type) {
-		case []any:
-			out := make([]string, 0, len(x))
-			for _, e := range x {
-				s, ok := e.(string)
-				if !ok {
-					return nil, fmt.Errorf("%s wants a list of texts, not %v", k.name, e)
-				}
-				out = append(out, s)
+		list, err := k.list(v)
+		for _, e := range list {
+			if err == nil && k.check != nil {
+				err = k.check(e)
 			}
-			return out, nil
-		case []string:
-			return x, nil
-		case string:
-			if strings.TrimSpace(x) == "" {
-				return []string{}, nil
-			}
-			return splitList(x), nil
 		}
-		return nil, bad("")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.name, err)
+		}
+		return list, nil
 	}
 	return nil, bad("")
+}
+
+// usable is what remains of a list in which an entry was refused with err: the entries
+// that are good. Of lists that narrow nothing is left out, so that a rule that was meant to
+// deny is never passed over: who uses them meets the error.
+func (k key) usable(v any, err error) ([]string, bool) {
+	if err == nil || k.check == nil {
+		return nil, false
+	}
+	list, lerr := k.list(v)
+	if lerr != nil {
+		return nil, false
+	}
+	if k.narrow == "add" {
+		return list, true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(e string) bool { return k.check(e) != nil }), true
+}
+
+// list turns a value into a list of texts.
+func (k key) list(v any) ([]string, error) {
+	switch x := v.(type) {
+	case []any:
+		out := make([]string, 0, len(x))
+		for _, e := range x {
+			s, ok := e.(string)
+			if !ok {
+				return nil, fmt.Errorf("a list of texts is wanted, not %v", e)
+			}
+			out = append(out, s)
+		}
+		return out, nil
+	case []string:
+		return x, nil
+	case string:
+		if strings.TrimSpace(x) == "" {
+			return []string{}, nil
+		}
+		return splitList(x), nil
+	}
+	return nil, fmt.Errorf("a list is wanted, not %q", fmt.Sprint(v))
 }
 
 // splitList splits at commas that are not inside brackets, so that a rule such as

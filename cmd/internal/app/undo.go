@@ -39,6 +39,9 @@ type SnapshotInfo struct {
 	ID        string             `json:"id"`
 	Kind      string             `json:"kind"` // turn, undo
 	Of        string             `json:"of,omitempty"`
+	// Kept are the paths that an undo of this record left as they were; undo --force takes
+	// them back, too.
+	Kept []string `json:"kept,omitempty"`
 	Session   string             `json:"session_id,omitempty"`
 	Turn      int                `json:"turn,omitempty"`
 	Project   string             `json:"project"`
@@ -313,7 +316,7 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 	if err != nil {
 		return res, err
 	}
-	target, err := pick(list, id)
+	target, err := pick(list, id, force)
 	if err != nil || target == nil {
 		return res, err
 	}
@@ -335,6 +338,9 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 		return res, err
 	}
 	changes, late := a.own(changes, *target, list, force)
+	if target.State == "undone" { // what the undo before left
+		changes = slices.DeleteFunc(changes, func(c snapshot.Change) bool { return !slices.Contains(target.Kept, c.Path) })
+	}
 	// The undo is a turn of its own, so that it can be undone. Once begun it is finished:
 	// an interrupt does not leave half of it.
 	ctx = context.WithoutCancel(ctx)
@@ -353,7 +359,10 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 	e.Tidy(e.Removable(out.Removed, before))
 	res.Restored, res.Removed, res.Kept = out.Restored, out.Removed, append(out.Kept, late...)
 	res.Undone, res.Snapshot = &target.ID, open.info.ID
-	target.State, target.UndoneBy = "undone", open.info.ID
+	target.State, target.UndoneBy, target.Kept = "undone", open.info.ID, nil
+	for _, k := range res.Kept {
+		target.Kept = append(target.Kept, k.Path)
+	}
 	if err := a.saveRecord(*target); err != nil {
 		return res, err
 	}
@@ -361,7 +370,7 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 		// The turn that it undid is in force again.
 		for _, r := range list {
 			if r.ID == target.Of {
-				r.State, r.UndoneBy = "closed", ""
+				r.State, r.UndoneBy, r.Kept = "closed", "", nil
 				if err := a.saveRecord(r); err != nil {
 					return res, err
 				}
@@ -377,13 +386,14 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 	return res, nil
 }
 
-// pick finds the record that an undo is about, nil when there is nothing to undo.
-func pick(list []SnapshotInfo, id string) (*SnapshotInfo, error) {
+// pick finds the record that an undo is about, nil when there is nothing to undo. With
+// force that is also one whose undo left paths as they were.
+func pick(list []SnapshotInfo, id string, force bool) (*SnapshotInfo, error) {
 	var found *SnapshotInfo
 	for i := range list {
 		r := &list[i]
 		if id == "" {
-			if r.Kind == "turn" && (r.State == "closed" || r.State == "crashed") {
+			if r.Kind == "turn" && (r.State == "closed" || r.State == "crashed" || r.left(force)) {
 				return r, nil
 			}
 			continue
@@ -407,11 +417,14 @@ func pick(list []SnapshotInfo, id string) (*SnapshotInfo, error) {
 		return nil, core.Errorf(core.KindNotFound, "snapshot %s: %w", id, core.ErrNotFound).Hint("lj snapshots list shows them")
 	case found.State == "open":
 		return nil, core.Errorf(core.KindUsage, "the turn of snapshot %s is still running", found.ID).Hint("wait for its end, or stop it")
-	case found.State == "undone":
+	case found.State == "undone" && !found.left(force):
 		return nil, core.Errorf(core.KindUsage, "snapshot %s is undone already", found.ID).Hint("lj undo %s brings it back", found.UndoneBy)
 	}
 	return found, nil
 }
+
+// left says whether force still has something to do on a record that was undone.
+func (r *SnapshotInfo) left(force bool) bool { return force && r.State == "undone" && len(r.Kept) > 0 }
 
 // own leaves out what another session changed by name while the turn ran, and what was
 // changed after a turn's process had died.

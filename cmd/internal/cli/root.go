@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lingjiyidong/lj/cmd/internal/app"
 	"github.com/lingjiyidong/lj/cmd/internal/i18n"
@@ -30,7 +31,7 @@ type Streams struct {
 	OutTTY  bool
 	ErrTTY  bool
 	Environ []string
-	Dir     string // working directory
+	Dir     string // working directory; empty when it is gone
 	Self    string // path of this binary
 	Version string
 	Commit  string
@@ -58,6 +59,8 @@ type factory struct {
 	file  string // -c
 	flags map[string]any
 	exit  int // status where no error is returned
+	// approve answers yes-or-no questions where a chat has the terminal; nil asks on it.
+	approve func(context.Context, string) (bool, error)
 }
 
 // color says whether text on the error stream may have colours.
@@ -73,6 +76,9 @@ func (f *factory) open(ctx context.Context, dir string) (*app.App, error) {
 	if dir == "" {
 		dir = f.Dir
 	}
+	if dir == "" {
+		return nil, core.Errorf(core.KindConfig, "the working directory is gone").Hint("go to one that exists, or give --cwd DIR")
+	}
 	return app.Open(ctx, app.Options{
 		Environ: f.Environ, Dir: dir, ConfigFile: f.file, Flags: f.flags, Warn: f.warn, Version: f.Version, Self: f.Self,
 		Approve: f.approver(),
@@ -81,6 +87,9 @@ func (f *factory) open(ctx context.Context, dir string) (*app.App, error) {
 
 // approver asks a yes-or-no question on the terminal; nil where there is none.
 func (f *factory) approver() func(context.Context, string) (bool, error) {
+	if f.approve != nil {
+		return f.approve
+	}
 	if !f.InTTY || !f.ErrTTY {
 		return nil
 	}
@@ -123,6 +132,19 @@ func items[T any](list []T) any {
 // usageError marks an error of the command line itself.
 func usageError(cmd *cobra.Command, err error) error {
 	return core.Errorf(core.KindUsage, "%w", err).Hint("%s --help shows the usage", cmd.CommandPath())
+}
+
+// flagError says in plain words what is wrong with a flag's value.
+func flagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	wants := map[string]string{"int": "a whole number", "bool": "true or false", "float64": "a number", "duration": "a span such as 90s, 5m"}[bad.GetFlag().Value.Type()]
+	if wants == "" {
+		return err
+	}
+	return fmt.Errorf("--%s wants %s, not %q", bad.GetFlag().Name, wants, bad.GetValue())
 }
 
 // exactArgs is cobra.ExactArgs with an error that names what is missing.
@@ -230,7 +252,7 @@ func newRoot(f *factory) *cobra.Command {
 		},
 	}
 	cmd.SetVersionTemplate("lj {{.Version}}\n")
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError(c, err) })
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError(c, flagError(err)) })
 	cmd.PersistentFlags().StringVarP(&f.file, "config", "c", "", f.p.T("settings file instead of LJ_HOME/config.yaml"))
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, f.p.T("print one JSON document"))
 	t := &turnFlags{}

@@ -353,7 +353,7 @@ func (s *search) render(name, src string, stats workspace.WalkStats) string {
 	var sb strings.Builder
 	shown := 0
 	for _, h := range hits {
-		path := h.rel
+		path := workspace.ShowBytes(h.rel)
 		switch {
 		case path == "":
 			path = s.prefix

@@ -114,7 +114,7 @@ func render(p workspace.Path, pattern string, all []string, stats workspace.Walk
 			break
 		}
 		sb.WriteByte('\n')
-		sb.WriteString(name)
+		sb.WriteString(workspace.ShowBytes(name))
 	}
 	return sb.String()
 }

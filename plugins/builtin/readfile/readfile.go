@@ -47,6 +47,9 @@ func Run(ctx context.Context, req core.ToolRequest) (core.ToolResult, error) {
 	if bad != nil {
 		return *bad, nil
 	}
+	if in.Offset < 0 || in.Limit < 0 {
+		return *call.Failf("offset %d, limit %d: neither may be negative; offset is the first line, from 1", in.Offset, in.Limit), nil
+	}
 	p, err := c.WS.Resolve(in.Path, workspace.Read)
 	if err != nil {
 		return *call.Fail(err), nil

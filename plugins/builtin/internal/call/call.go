@@ -224,7 +224,7 @@ func (c *Call) find(root workspace.Path, base string) []string {
 	defer cancel()
 	_, _ = c.WS.Walk(ctx, root, workspace.WalkOptions{}, func(w int, e workspace.Entry) {
 		if name := e.Rel[strings.LastIndexByte(e.Rel, '/')+1:]; strings.EqualFold(name, base) {
-			found[w] = append(found[w], e.Rel)
+			found[w] = append(found[w], workspace.ShowBytes(e.Rel))
 		}
 	})
 	var out []string
