@@ -12,44 +12,32 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/mattn/go-runewidth"
-	"github.com/reeflective/readline"
 
 	"github.com/lingjiyidong/lj/cmd/internal/app"
+	"github.com/lingjiyidong/lj/cmd/internal/term"
 	"github.com/lingjiyidong/lj/core"
 )
 
-// slash are the commands of the chat, with what they do.
-var slash = []struct{ name, does string }{
-	{"/help", "show these commands"},
-	{"/tools", "list the tools"},
-	{"/prompts", "list the versions of the system prompt"},
-	{"/model", "show or change the model: /model NAME"},
-	{"/mode", "show or change the mode: /mode ask|auto|plan"},
-	{"/role", "show or change the role: /role review"},
-	{"/sessions", "list the conversations of this project"},
-	{"/resume", "go on with another conversation: /resume ID"},
-	{"/history", "show this conversation"},
-	{"/compact", "make room: go on from a digest of the earlier turns"},
-	{"/cost", "show what this conversation has cost"},
-	{"/undo", "undo the file changes of the last turn"},
-	{"/title", "name this conversation: /title TEXT"},
-	{"/clear", "begin a new conversation"},
-	{"/exit", "leave"},
-}
-
-// talk is a running chat.
+// talk is a running chat: what is said with whom, whatever shows it.
 type talk struct {
-	f    *factory
+	f    *factory // prints through the face
 	a    *app.App
 	o    app.TurnOptions
 	conv *app.Conversation
-	sh   *readline.Shell
+	face face
 
 	mu     sync.Mutex
-	cancel context.CancelFunc // of the running turn
+	cancel context.CancelFunc // of the running work
+}
+
+// face shows a chat. Its methods may be called from the goroutine of the work.
+type face interface {
+	// show prints blocks for good.
+	show(blocks ...term.Block)
+	event(core.Event)
+	// ask puts a question that was shown and returns the line that answers it. prompt says
+	// what may be answered.
+	ask(ctx context.Context, prompt string) (string, error)
 }
 
 // chat talks with a person on the terminal until he leaves.
@@ -57,55 +45,52 @@ func chat(ctx context.Context, f *factory, t *turnFlags, o app.TurnOptions) erro
 	if o.Mode != "" {
 		f.flags["mode"] = o.Mode
 	}
-	a, err := f.open(ctx, t.cwd)
+	if err := setup(ctx, f, t.cwd); err != nil {
+		return err
+	}
+	c := &talk{o: o}
+	g := *f
+	c.f = &g
+	out := &faceWriter{c: c}
+	g.Out, g.Err = out, out
+	g.approve = c.approve
+	var run func(context.Context) error
+	if f.env("TERM") == "dumb" || f.env("TERM") == "" {
+		p := newPlainFace(c, f)
+		c.face, run = p, p.run
+	} else {
+		u := newScreenFace(c, f)
+		c.face, run = u, u.run
+	}
+	a, err := g.open(ctx, t.cwd)
 	if err != nil {
+		out.flush()
 		return err
 	}
 	defer a.Close()
-	c := &talk{f: f, a: a, o: o}
+	c.a = a
 	if c.conv, err = a.Conversation(ctx, o); err != nil {
 		return err
 	}
 	c.o.Ask = asker{c}
-	c.shell()
+	c.face.show(c.banner(f)...)
+	if o.Continue || o.Session != "" {
+		c.recall(ctx)
+	}
+	c.o.Session, c.o.Continue = "", false
 	if f.OnInterrupt != nil {
 		f.OnInterrupt(c.interrupt)
 		defer f.OnInterrupt(nil)
 	}
-	fmt.Fprintf(f.Out, "lj %s · %s · %s · %s\n%s\n", f.Version, a.Project, c.conv.Session.Model, c.mode(), f.p.T("/help lists the commands; Ctrl-C stops a turn, twice leaves"))
-	last := time.Time{}
-	for ctx.Err() == nil {
-		line, err := c.sh.Readline()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, readline.ErrInterrupt) || err != nil && err.Error() == os.Interrupt.String():
-			if time.Since(last) < 2*time.Second {
-				return nil
-			}
-			last = time.Now()
-			fmt.Fprintln(f.Err, f.p.T("Ctrl-C again leaves"))
-			continue
-		case err != nil:
-			return core.Errorf(core.KindFailed, "read the terminal: %w", err)
-		}
-		line = strings.TrimSpace(strings.ReplaceAll(line, "\\\n", "\n"))
-		if line == "" {
-			continue
-		}
-		if strings.HasPrefix(line, "/") && !strings.Contains(strings.Fields(line)[0][1:], "/") {
-			leave, err := c.command(ctx, line)
-			if err != nil {
-				f.printError(err)
-			}
-			if leave {
-				return nil
-			}
-			continue
-		}
-		c.turn(ctx, line)
+	return run(ctx)
+}
+
+func (c *talk) banner(f *factory) []term.Block {
+	return []term.Block{
+		term.Spans{List: []term.Span{{Text: "lj " + f.Version, Style: term.Bold}, {Text: fmt.Sprintf(" · %s · %s · %s", c.a.Project, c.conv.Session.Model, c.mode()), Style: term.Dim}}},
+		term.Text{Style: term.Dim, Text: c.f.p.T("/help lists the commands; Ctrl-C stops a turn, twice leaves")},
+		term.Text{},
 	}
-	return core.Errorf(core.KindInterrupted, "interrupted")
 }
 
 func (c *talk) mode() string {
@@ -115,71 +100,8 @@ func (c *talk) mode() string {
 	return c.a.Config.String("mode")
 }
 
-// interrupt stops a running turn; without one it is not ours.
-func (c *talk) interrupt() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel == nil {
-		return false
-	}
-	c.cancel()
-	return true
-}
-
-// shell makes the line editor.
-func (c *talk) shell() {
-	c.sh = readline.NewShell()
-	c.sh.Prompt.Primary(func() string { return "› " })
-	c.sh.Prompt.Secondary(func() string { return "  " })
-	c.sh.AcceptMultiline = func(line []rune) bool { return len(line) == 0 || line[len(line)-1] != '\\' }
-	c.sh.Completer = func(line []rune, cursor int) readline.Completions {
-		word := string(line[:cursor])
-		word = word[strings.LastIndexAny(word, " \n")+1:]
-		switch {
-		case strings.HasPrefix(word, "/") && word == string(line[:cursor]):
-			var list []string
-			for _, s := range slash {
-				list = append(list, s.name, c.f.p.T(s.does))
-			}
-			return readline.CompleteValuesDescribed(list...)
-		case strings.HasPrefix(word, "@"):
-			return readline.CompleteValues(c.paths(word[1:])...).NoSpace('/')
-		}
-		return readline.Completions{}
-	}
-	c.sh.History.AddFromFile("lj", filepath.Join(c.a.Home, "cache", "chat_history"))
-}
-
-// paths completes a path of the project.
-func (c *talk) paths(prefix string) []string {
-	dir, base := filepath.Split(prefix)
-	full := filepath.Join(c.a.Project, dir)
-	if rel, err := filepath.Rel(c.a.Project, full); err != nil || strings.HasPrefix(rel, "..") {
-		return nil
-	}
-	entries, err := os.ReadDir(full)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), base) || e.Name() == ".git" {
-			continue
-		}
-		name := "@" + dir + e.Name()
-		if e.IsDir() {
-			name += "/"
-		}
-		if out = append(out, name); len(out) == 200 {
-			break
-		}
-	}
-	sort.Strings(out)
-	return out
-}
-
-// turn runs one turn and shows it as it happens.
-func (c *talk) turn(ctx context.Context, prompt string) {
+// work runs fn so that interrupt can stop it.
+func (c *talk) work(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	c.mu.Lock()
 	c.cancel = cancel
@@ -190,211 +112,228 @@ func (c *talk) turn(ctx context.Context, prompt string) {
 		c.mu.Unlock()
 		cancel()
 	}()
+	return fn(ctx)
+}
+
+// interrupt stops the running work; without any it is not ours.
+func (c *talk) interrupt() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel == nil {
+		return false
+	}
+	c.cancel()
+	return true
+}
+
+// isCommand says whether a line is a slash command and not, say, a path.
+func isCommand(line string) bool {
+	return strings.HasPrefix(line, "/") && len(line) > 1 && !strings.Contains(strings.Fields(line)[0][1:], "/")
+}
+
+// turn runs one turn and shows how it ended. steer gives what is to be heard on the way.
+func (c *talk) turn(ctx context.Context, prompt string, steer func() []string) error {
 	o := c.o
 	o.Prompt = prompt
-	args := map[string]string{}
-	column := 0 // whether something stands in the current line
-	line := func(format string, a ...any) {
-		if column > 0 {
-			fmt.Fprintln(c.f.Out)
-			column = 0
-		}
-		fmt.Fprintf(c.f.Out, format+"\n", a...)
+	o.Steer = steer
+	images, err := c.images(prompt)
+	if err != nil {
+		return err
 	}
-	thinking := false
-	o.Events = func(e core.Event) {
-		switch e.Type {
-		case core.EventReasoning:
-			if !thinking {
-				thinking = true
-				line("%s", c.f.p.T("(thinking)"))
-			}
-		case core.EventText:
-			thinking = false
-			fmt.Fprint(c.f.Out, e.Text)
-			column = 1
-			if strings.HasSuffix(e.Text, "\n") {
-				column = 0
-			}
-		case core.EventTextReset:
-			line("%s", c.f.p.T("(the answer begins again)"))
-		case core.EventToolStart:
-			args[e.ID] = shortArgs(e.Args, 70)
-		case core.EventToolEnd:
-			var ms int64
-			if e.MS != nil {
-				ms = *e.MS
-			}
-			line("  %s %s %s (%d ms)", marks[e.Status], e.Name, args[e.ID], ms)
-			delete(args, e.ID)
-		case core.EventStep:
-			line("  %s: %s", e.ID, e.Status)
-		case core.EventNotice:
-			line("lj: %s", e.Text)
-		case core.EventCompact:
-			line("lj: %s", c.f.p.T("the conversation goes on from a digest of its earlier turns"))
-		case core.EventMemory:
-			line("lj: %s", c.f.p.T("memory %s: %s", e.Action, runewidth.Truncate(oneLine(e.Content), 100, "…")))
-		}
-	}
+	o.Images = append(o.Images, images...)
+	c.o.Images = nil // those of --image belong to the first message
+	o.Events = c.face.event
 	res := c.conv.Turn(ctx, o)
-	if column > 0 {
-		fmt.Fprintln(c.f.Out)
+	if line := c.usage(res.Usage); line != "" {
+		defer c.face.show(term.Text{Style: term.Dim, Text: line}, term.Text{})
 	}
-	if res.Err != nil {
-		c.f.printError(res.Err)
+	return res.Err
+}
+
+// usage is the line below a turn.
+func (c *talk) usage(u core.Usage) string {
+	if u.Requests == 0 {
+		return ""
 	}
-	u := res.Usage
-	if u.Requests > 0 {
-		cached := 0
-		if u.PromptTokens > 0 {
-			cached = 100 * u.CachedTokens / u.PromptTokens
+	cached := 0
+	if u.PromptTokens > 0 {
+		cached = 100 * u.CachedTokens / u.PromptTokens
+	}
+	line := c.f.p.T("%d requests, %d tokens, %d%% of the prompt cached, %d%% of the window used", u.Requests, u.Total(), cached, c.conv.WindowShare())
+	if u.Unreported > 0 {
+		line += ", " + c.f.p.T("the server reported no usage for %d", u.Unreported)
+	}
+	if m, currency, ok := c.a.Price(u); ok {
+		line += ", " + money(m) + " " + currency
+	}
+	return line
+}
+
+func money(m float64) string { return strconv.FormatFloat(m, 'f', 4, 64) }
+
+// images are the pictures that a message names with @.
+func (c *talk) images(prompt string) ([]core.Image, error) {
+	var files []string
+	for _, w := range strings.Fields(prompt) {
+		if !strings.HasPrefix(w, "@") || len(w) < 2 || !app.IsImageName(w[1:]) {
+			continue
 		}
-		fmt.Fprintln(c.f.Err, c.f.p.T("%d requests, %d tokens, %d%% of the prompt cached, %d%% of the window used", u.Requests, u.Total(), cached, c.conv.WindowShare()))
+		path := w[1:]
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(c.a.Project, path)
+		}
+		if _, err := os.Stat(path); err == nil {
+			files = append(files, path)
+		}
+	}
+	return c.a.ReadImages(files)
+}
+
+// recall shows the end of the conversation that is gone on with.
+func (c *talk) recall(ctx context.Context) {
+	t, err := c.a.Transcript(ctx, c.conv.Session.ID)
+	if err != nil {
+		return
+	}
+	from := 0
+	for i, m := range t.Log {
+		if m.Role == core.RoleUser && m.Note == "" {
+			from = i
+		}
+	}
+	c.face.show(term.Text{Style: term.Dim, Text: c.f.p.T("going on with %s: %s", c.conv.Session.ID, oneLine(t.Title))}, term.Text{})
+	for _, m := range t.Log[from:] {
+		switch m.Role {
+		case core.RoleUser:
+			c.face.show(said(m.Content)...)
+		case core.RoleAssistant:
+			c.face.show(markdown(m.Content)...)
+			for _, k := range m.ToolCalls {
+				c.face.show(term.Spans{List: []term.Span{{Text: "· "}, {Text: k.Name + " ", Style: term.Bold}, {Text: shortArgs(json.RawMessage(k.Arguments), 70), Style: term.Dim}}, Indent: "  "})
+			}
+		}
+	}
+	c.face.show(term.Text{})
+}
+
+// said is a message of the user as it stands above its answer.
+func said(text string) []term.Block {
+	var out []term.Block
+	for i, l := range strings.Split(text, "\n") {
+		mark := "  "
+		if i == 0 {
+			mark = "› "
+		}
+		out = append(out, term.Spans{List: []term.Span{{Text: mark + strings.ReplaceAll(l, "\t", "    "), Style: term.Bold}}, Indent: "  "})
+	}
+	return append(out, term.Text{})
+}
+
+func markdown(text string) []term.Block {
+	var m term.Markdown
+	return append(m.Write(text), m.Close()...)
+}
+
+// failed are the lines of an error.
+func (c *talk) failed(err error) []term.Block {
+	out := []term.Block{term.Text{Style: term.Red, Text: "lj: " + c.f.p.Tell(oneLine(err.Error()))}}
+	if next := core.NextOf(err); next != "" {
+		out = append(out, term.Text{Text: "  " + c.f.p.Tell(oneLine(next))})
+	}
+	return out
+}
+
+// faceWriter prints lines through the face.
+type faceWriter struct {
+	c  *talk
+	mu sync.Mutex
+	b  []byte
+}
+
+func (w *faceWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	w.b = append(w.b, p...)
+	i := strings.LastIndexByte(string(w.b), '\n')
+	var text string
+	if i >= 0 {
+		text = string(w.b[:i])
+		w.b = append(w.b[:0], w.b[i+1:]...)
+	}
+	w.mu.Unlock()
+	if i >= 0 {
+		w.c.face.show(term.Text{Text: text})
+	}
+	return len(p), nil
+}
+
+// flush prints a last line that has no end.
+func (w *faceWriter) flush() {
+	w.mu.Lock()
+	text := string(w.b)
+	w.b = nil
+	w.mu.Unlock()
+	if text != "" {
+		w.c.face.show(term.Text{Text: text})
 	}
 }
 
-// command runs one slash command. leave is true when the person leaves.
-func (c *talk) command(ctx context.Context, line string) (leave bool, err error) {
-	name, rest, _ := strings.Cut(line, " ")
-	rest = strings.TrimSpace(rest)
-	out := c.f.Out
-	switch name {
-	case "/help":
-		for _, s := range slash {
-			fmt.Fprintf(out, "%-10s %s\n", s.name, c.f.p.T(s.does))
-		}
-	case "/exit", "/quit":
-		return true, nil
-	case "/tools":
-		list, err := c.a.ToolList(ctx)
-		if err != nil {
-			return false, err
-		}
-		for _, t := range list {
-			fmt.Fprintf(out, "%-22s %-9s %-8s %s\n", t.Name, t.Version, t.State, runewidth.Truncate(oneLine(t.Description), 60, "…"))
-		}
-	case "/prompts":
-		list, err := c.a.Prompts(ctx)
-		if err != nil {
-			return false, err
-		}
-		for _, p := range list {
-			mark := " "
-			if p.Active {
-				mark = "*"
-			}
-			fmt.Fprintf(out, "%s %3d %s\n", mark, p.Version, oneLine(p.Reason))
-		}
-	case "/model":
-		if rest != "" {
-			c.o.Model = rest
-		}
-		if c.o.Model == "" {
-			c.o.Model = c.conv.Session.Model
-		}
-		fmt.Fprintln(out, c.o.Model)
-	case "/mode":
-		switch rest {
-		case "ask", "auto", "plan":
-			c.o.Mode = rest
-		case "":
-		default:
-			return false, core.Errorf(core.KindUsage, "the mode is ask, auto or plan, not %q", rest)
-		}
-		fmt.Fprintln(out, c.mode())
-	case "/role":
-		if rest != "" {
-			if err := app.CheckRole(rest); err != nil {
-				return false, err
-			}
-			c.o.Role = rest
-		}
-		fmt.Fprintln(out, c.o.Role)
-	case "/sessions":
-		list, err := c.a.Sessions(ctx, false, 30)
-		if err != nil {
-			return false, err
-		}
-		for _, s := range list {
-			fmt.Fprintf(out, "%s  %s  %3d  %s\n", s.ID, s.UpdatedAt.Local().Format("2006-01-02 15:04"), s.Turns, runewidth.Truncate(oneLine(s.Title), 60, "…"))
-		}
-	case "/resume":
-		o := c.o
-		o.Session, o.Continue = rest, rest == ""
-		conv, err := c.a.Conversation(ctx, o)
-		if err != nil {
-			return false, err
-		}
-		c.conv = conv
-		fmt.Fprintln(out, conv.Session.ID, oneLine(conv.Session.Title))
-	case "/history":
-		t, err := c.a.Transcript(ctx, c.conv.Session.ID)
-		if err != nil {
-			return false, err
-		}
-		return false, t.Markdown(out)
-	case "/compact":
-		before, after, err := c.conv.Compact(ctx)
-		if err != nil {
-			return false, err
-		}
-		fmt.Fprintln(out, c.f.p.T("about %d tokens before, %d after", before, after))
-	case "/cost":
-		list, err := c.a.Costs(ctx, c.conv.Session.ID)
-		if err != nil {
-			return false, err
-		}
-		for _, l := range list {
-			money := ""
-			if l.Money != nil {
-				money = strconv.FormatFloat(*l.Money, 'f', 4, 64) + " " + l.Currency
-			}
-			fmt.Fprintf(out, "%-10s %-24s %4d %9d %9d %9d %s\n", l.Cause, l.Model, l.Requests, l.PromptTokens, l.CachedTokens, l.CompletionTokens, money)
-		}
-	case "/undo":
-		res, err := c.a.Undo(ctx, "", false)
-		if err != nil {
-			return false, err
-		}
-		if res.Undone == nil {
-			fmt.Fprintln(out, c.f.p.T("nothing to undo"))
-			return false, nil
-		}
-		for what, list := range map[string][]string{"restored": res.Restored, "removed": res.Removed} {
-			for _, p := range list {
-				fmt.Fprintf(out, "%-9s %q\n", what, p)
-			}
-		}
-		for _, k := range res.Kept {
-			fmt.Fprintf(out, "kept      %q (%s)\n", k.Path, c.f.p.T(k.Reason))
-		}
-	case "/title":
-		if rest == "" {
-			fmt.Fprintln(out, c.conv.Session.Title)
-			return false, nil
-		}
-		return false, c.conv.SetTitle(ctx, rest)
-	case "/clear":
-		o := c.o
-		o.Session, o.Continue = "", false
-		conv, err := c.a.Conversation(ctx, o)
-		if err != nil {
-			return false, err
-		}
-		c.conv = conv
-	default:
-		var names []string
-		for _, s := range slash {
-			names = append(names, s.name)
-		}
-		e := core.Errorf(core.KindUsage, "unknown command %q", name)
-		if n := core.Nearest(name, names); n != "" {
-			return false, e.Hint("did you mean %s?", n)
-		}
-		return false, e.Hint("/help lists the commands")
+// paths completes a path of the project.
+func (c *talk) paths(prefix string) []term.Candidate {
+	dir, base := filepath.Split(prefix)
+	full := filepath.Join(c.a.Project, dir)
+	if rel, err := filepath.Rel(c.a.Project, full); err != nil || strings.HasPrefix(rel, "..") {
+		return nil
 	}
-	return false, nil
+	entries, err := os.ReadDir(full)
+	if err != nil {
+		return nil
+	}
+	var out []term.Candidate
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), base) || e.Name() == ".git" || strings.HasPrefix(e.Name(), ".") && base == "" {
+			continue
+		}
+		name := "@" + dir + e.Name()
+		if e.IsDir() {
+			name += "/"
+		}
+		if out = append(out, term.Candidate{Text: name}); len(out) == 500 {
+			break
+		}
+	}
+	return out
+}
+
+// complete gives what may stand in place of the last word.
+func (c *talk) complete(before string) (int, []term.Candidate) {
+	start := strings.LastIndexAny(before, " \n") + 1
+	word := before[start:]
+	switch {
+	case strings.HasPrefix(word, "/") && start == 0:
+		var list []term.Candidate
+		for _, s := range slash {
+			if strings.HasPrefix(s.name, word) {
+				list = append(list, term.Candidate{Text: s.name, Note: c.f.p.T(s.does)})
+			}
+		}
+		return start, list
+	case strings.HasPrefix(word, "@"):
+		return start, c.paths(word[1:])
+	}
+	name, _, _ := strings.Cut(before, " ")
+	for _, s := range slash {
+		if s.name != name || s.args == nil {
+			continue
+		}
+		var list []term.Candidate
+		for _, a := range s.args {
+			if strings.HasPrefix(a, word) {
+				list = append(list, term.Candidate{Text: a})
+			}
+		}
+		return start, list
+	}
+	return start, nil
 }
 
 // asker puts questions to the person at the terminal, between the lines of a turn.
@@ -402,97 +341,187 @@ type asker struct{ c *talk }
 
 func (q asker) Permit(ctx context.Context, p app.PermitQuestion) (string, error) {
 	f := q.c.f
-	fmt.Fprintf(f.Out, "\n%s %s\n", p.Tool, permitArgs(p.Args))
+	list := []term.Block{term.Text{}, term.Spans{List: []term.Span{{Text: p.Tool + " ", Style: term.Bold}, {Text: permitHead(p)}}}}
+	if rest := permitArgs(p); rest != "" {
+		list = append(list, term.Text{Text: rest, Indent: "  "})
+	}
 	if p.Diff != "" {
-		fmt.Fprintln(f.Out, p.Diff)
+		list = append(list, term.Diff(p.Diff))
 	}
 	if p.Reason != "" {
-		fmt.Fprintf(f.Out, "  %s\n", p.Reason)
+		list = append(list, term.Text{Text: f.p.Tell(p.Reason), Style: term.Dim, Indent: "  "})
 	}
+	q.c.face.show(list...)
 	for {
-		a, err := q.line(ctx, f.p.T("Allow it? y once, s for this session (%s), a always in this project, n no: ", p.Rule))
+		a, err := q.c.face.ask(ctx, f.p.T("Allow it? y once, s for this session (%s), a always in this project, n no: ", p.Rule))
 		if err != nil {
 			return "", err
 		}
-		switch strings.ToLower(a) {
+		switch strings.ToLower(strings.TrimSpace(a)) {
 		case "y", "yes", "是":
 			return "once", nil
 		case "s":
 			return "session", nil
 		case "a":
 			return "always", nil
-		case "n", "no", "", "否":
+		case "n", "no", "否":
 			return "no", nil
 		}
+		q.c.face.show(term.Text{Style: term.Dim, Text: f.p.T("answer y, s, a or n")})
 	}
 }
 
-// permitArgs is a call's arguments as a person has to see them: whole.
-func permitArgs(raw json.RawMessage) string {
+// permitHead is what stands behind the tool's name: its command or its path.
+func permitHead(p app.PermitQuestion) string {
 	var m map[string]any
-	if json.Unmarshal(raw, &m) != nil {
-		return string(raw)
+	if json.Unmarshal(p.Args, &m) != nil {
+		return string(p.Args)
 	}
-	if s, ok := m["command"].(string); ok && len(m) == 1 {
-		return s
+	for _, k := range []string{"command", "path", "url", "query", "name"} {
+		if s, ok := m[k].(string); ok {
+			return s
+		}
 	}
-	var b strings.Builder
-	names := make([]string, 0, len(m))
-	for k := range m {
-		names = append(names, k)
+	return ""
+}
+
+// permitArgs are the other arguments of a call as a person has to see them: whole, but for
+// those that the difference shows.
+func permitArgs(p app.PermitQuestion) string {
+	var m map[string]any
+	if json.Unmarshal(p.Args, &m) != nil {
+		return ""
 	}
-	sort.Strings(names)
-	for _, k := range names {
-		fmt.Fprintf(&b, "\n  %s: %v", k, m[k])
+	var lines []string
+	head := false
+	for _, k := range []string{"command", "path", "url", "query", "name"} {
+		if _, ok := m[k].(string); ok && !head {
+			head = true
+			delete(m, k)
+		}
 	}
-	return b.String()
+	if p.Diff != "" {
+		for _, k := range []string{"content", "old", "new"} {
+			delete(m, k)
+		}
+	}
+	for k, v := range m {
+		text, ok := v.(string)
+		if !ok {
+			b, err := json.Marshal(v)
+			if err != nil {
+				continue
+			}
+			text = string(b)
+		}
+		lines = append(lines, k+": "+text)
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
 }
 
 func (q asker) Question(ctx context.Context, question string, options []string) (string, error) {
-	fmt.Fprintf(q.c.f.Out, "\n%s\n", question)
+	list := []term.Block{term.Text{}, term.Text{Text: question, Style: term.Bold}}
 	for i, o := range options {
-		fmt.Fprintf(q.c.f.Out, "  %d. %s\n", i+1, o)
+		list = append(list, term.Text{Text: fmt.Sprintf("%d. %s", i+1, o), Indent: "  "})
 	}
-	a, err := q.line(ctx, "? ")
-	if err != nil {
-		return "", err
+	q.c.face.show(list...)
+	prompt := q.c.f.p.T("Your answer: ")
+	if len(options) > 0 {
+		prompt = q.c.f.p.T("Your answer, or its number: ")
 	}
-	if n, err := strconv.Atoi(a); err == nil && n >= 1 && n <= len(options) {
-		return options[n-1], nil
+	for {
+		a, err := q.c.face.ask(ctx, prompt)
+		if err != nil {
+			return "", err
+		}
+		a = strings.TrimSpace(a)
+		if n, err := strconv.Atoi(a); err == nil && n >= 1 && n <= len(options) {
+			return options[n-1], nil
+		}
+		if a != "" {
+			return a, nil
+		}
 	}
-	return a, nil
 }
 
-// line reads one line, byte by byte so that nothing typed ahead is lost.
-func (q asker) line(ctx context.Context, prompt string) (string, error) {
-	fmt.Fprint(q.c.f.Out, prompt)
-	type got struct {
-		text string
-		err  error
+// approve answers a yes-or-no question of the app.
+func (c *talk) approve(ctx context.Context, question string) (bool, error) {
+	c.face.show(term.Text{}, term.Text{Text: question})
+	for {
+		a, err := c.face.ask(ctx, c.f.p.T("Allow it? [y/N]")+" ")
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(strings.TrimSpace(a)) {
+		case "y", "yes", "是":
+			return true, nil
+		case "", "n", "no", "否":
+			return false, nil
+		}
 	}
-	ch := make(chan got, 1)
-	go func() {
-		var b []byte
-		one := make([]byte, 1)
-		for {
-			n, err := q.c.f.In.Read(one)
-			if n == 1 && one[0] == '\n' {
-				ch <- got{strings.TrimSpace(string(b)), nil}
-				return
-			}
-			if n == 1 {
-				b = append(b, one[0])
-			}
-			if err != nil {
-				ch <- got{strings.TrimSpace(string(b)), err}
-				return
+}
+
+// history is where what was typed is kept.
+func (c *talk) historyFile() string { return filepath.Join(c.a.Home, "cache", "chat_history") }
+
+// maxHistory is how many lines of it are kept.
+const maxHistory = 2000
+
+// loadHistory reads what was typed before, oldest first.
+func (c *talk) loadHistory() []string {
+	b, err := os.ReadFile(c.historyFile())
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, l := range strings.Split(string(b), "\n") {
+		var s string
+		if json.Unmarshal([]byte(l), &s) == nil && s != "" {
+			out = append(out, s)
+		}
+	}
+	if len(out) > 2*maxHistory { // now and then the file is made short again
+		out = out[len(out)-maxHistory:]
+		var text strings.Builder
+		for _, s := range out {
+			if line, err := json.Marshal(s); err == nil {
+				text.Write(append(line, '\n'))
 			}
 		}
-	}()
-	select {
-	case g := <-ch:
-		return g.text, g.err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		tmp := c.historyFile() + ".new"
+		if os.WriteFile(tmp, []byte(text.String()), 0o600) == nil {
+			_ = os.Rename(tmp, c.historyFile()) // the long one is as good
+		}
 	}
+	return out
+}
+
+// keepHistory adds one message. What holds a secret is not for a file, and a file that
+// can't be written is no reason to disturb anyone.
+func (c *talk) keepHistory(s string) {
+	line, err := json.Marshal(s)
+	if err != nil || len(line) > 64<<10 || c.a.HasSecret(s) {
+		return
+	}
+	if os.MkdirAll(filepath.Dir(c.historyFile()), 0o700) != nil {
+		return
+	}
+	f, err := os.OpenFile(c.historyFile(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(append(line, '\n'))
+	_ = f.Close()
+}
+
+// leaveError is what a chat ends with: nothing where the person left.
+func leaveError(ctx context.Context, err error) error {
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return core.Errorf(core.KindInterrupted, "interrupted")
+	}
+	return nil
 }

@@ -203,7 +203,11 @@ func runRoot(ctx context.Context, f *factory, t *turnFlags) error {
 		return err
 	}
 	if f.InTTY && f.OutTTY {
-		return chat(ctx, f, t, o)
+		err := chat(ctx, f, t, o)
+		if errors.Is(err, errDemo) {
+			return f.demo(ctx, false, false)
+		}
+		return err
 	}
 	b, err := io.ReadAll(io.LimitReader(f.In, maxStdin+1))
 	if err != nil {
