@@ -216,6 +216,9 @@ type MemoryTier struct{ Priority, Importance int }
 type MemoryReader interface {
 	// Memory returns one row; the error wraps ErrNotFound.
 	Memory(ctx context.Context, id int64) (Memory, error)
+	// MemoriesByID returns the rows with these ids that exist, in the order of the ids,
+	// without their links and sources.
+	MemoriesByID(ctx context.Context, ids []int64) ([]Memory, error)
 	Memories(ctx context.Context, f MemoryFilter) ([]Memory, error)
 	MatchMemories(ctx context.Context, q MemoryQuery) ([]MemoryHit, error)
 	// MemoriesByHash returns the rows with this digest that may be seen from a project.

@@ -149,9 +149,8 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 	}
 	var merge, replace, link []found
 	for _, h := range hits {
-		v := compare(s.statement, s.statement(h.Memory.Content), p.st)
-		f := found{h.Memory, v}
-		if v.rel >= replaces && !s.sameScope(h.Memory, p.Item) {
+		f := found{h.Memory, compare(s.statement, s.statement(h.Memory.Content), p.st)}
+		if f.v.rel >= replaces && !s.sameScope(h.Memory, p.Item) {
 			f.v.rel = related
 		}
 		if f.m.Category == core.MemoryReflection {
@@ -434,8 +433,8 @@ func (s *Service) merge(ctx context.Context, w core.MemoryWriter, m core.Memory,
 
 // The bounds of a search for rows like a new one.
 const (
-	similarRows = 12  // rows that are compared word by word
-	rareRows    = 200 // index entries that the rarest words may have together
+	similarRows = 10  // rows that are compared word by word
+	rareRows    = 120 // index entries that the rarest words may have together
 )
 
 // similar finds active rows with words in common, the most alike first.
@@ -472,7 +471,7 @@ func (s *Service) similar(ctx context.Context, r core.MemoryReader, p *prepared)
 		}
 	}
 	if len(common) >= 2 {
-		if err := add(core.MemoryQuery{All: common[:min(len(common), 3)], Newest: true, Limit: similarRows}); err != nil {
+		if err := add(core.MemoryQuery{All: common[:min(len(common), 3)], Newest: true, Limit: max(similarRows/2, similarRows-len(hits))}); err != nil {
 			return nil, err
 		}
 	} else if len(common) == 1 && len(rare) == 0 {
@@ -493,6 +492,9 @@ func (s *Service) similar(ctx context.Context, r core.MemoryReader, p *prepared)
 			}
 		}
 		hits[i].Score = float64(both) / float64(len(words)+max(n-both, 0)+1)
+		if 4*both < min(n, len(words)) {
+			hits[i].Score = 0 // not even a part of one is like a part of the other
+		}
 	}
 	sort.SliceStable(hits, func(i, j int) bool { return hits[i].Score > hits[j].Score })
 	if len(p.st.retired) == 0 {

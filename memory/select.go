@@ -210,12 +210,23 @@ func (s *Service) pick(ctx context.Context, r core.MemoryReader, topic string, l
 		}
 		take(k, "by score")
 	}
+	var missing []int64
+	for _, k := range order {
+		if _, ok := full[k.ID]; !ok {
+			missing = append(missing, k.ID)
+		}
+	}
+	list, err := r.MemoriesByID(ctx, missing)
+	if err != nil {
+		return sel, err
+	}
+	for _, m := range list {
+		full[m.ID] = m
+	}
 	for _, k := range order {
 		m, ok := full[k.ID]
 		if !ok {
-			if m, err = r.Memory(ctx, k.ID); err != nil {
-				return sel, err
-			}
+			return sel, core.Errorf(core.KindInternal, "memory %d is in the index and not in the table", k.ID)
 		}
 		sel.Items = append(sel.Items, Selected{m, k.score, k.rel, k.rec, k.why})
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -355,6 +356,18 @@ func (m *memoryTx) Memory(ctx context.Context, id int64) (core.Memory, error) {
 		}
 	}
 	return v, rows.Err()
+}
+
+func (m *memoryTx) MemoriesByID(ctx context.Context, ids []int64) ([]core.Memory, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	// One text for any number of ids: the statement is kept.
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, fmt.Errorf("read memories: %w", err)
+	}
+	return m.list(ctx, `SELECT `+memoryColumns+` FROM json_each(?) j CROSS JOIN memories m ON m.id = j.value ORDER BY j.key`, string(list))
 }
 
 func placeholders(n int) string { return "?" + strings.Repeat(",?", n-1) }
