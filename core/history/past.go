@@ -107,39 +107,61 @@ type Mention struct {
 	Text string
 }
 
-var unitForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\p{L}\p{N}_]+`) })
+// eachUnit calls fn with each unit that texts are compared by beside keywords: words and
+// identifiers of two or more letters or digits in lower case, and pairs of neighbouring
+// Chinese characters. The slice is only good during the call.
+func eachUnit(text string, fn func(unit []byte)) {
+	var buf [96]byte
+	word := buf[:0]
+	var prev rune // the Chinese character before
+	flush := func() {
+		if len(word) > 1 {
+			fn(word)
+		}
+		word = word[:0]
+	}
+	for _, r := range text {
+		switch {
+		case r < utf8.RuneSelf && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_'):
+			word, prev = append(word, byte(r)), 0
+			continue
+		case r >= 'A' && r <= 'Z':
+			word, prev = append(word, byte(r-'A'+'a')), 0
+			continue
+		case r < utf8.RuneSelf:
+			flush()
+			prev = 0
+			continue
+		case isHan(r):
+			flush()
+			if prev != 0 {
+				fn(utf8.AppendRune(utf8.AppendRune(buf[:0], prev), r))
+			}
+			prev = r
+			continue
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			word = utf8.AppendRune(word, unicode.ToLower(r))
+		default:
+			flush()
+		}
+		prev = 0
+	}
+	flush()
+}
 
-// units are what a text is compared by beside keywords: words and identifiers of two or
-// more letters or digits, and pairs of neighbouring Chinese characters.
 func units(text string) map[string]bool {
 	out := map[string]bool{}
-	for _, w := range unitForm().FindAllString(strings.ToLower(text), -1) {
-		var run []rune
-		flush := func() {
-			if len(run) == 0 {
-				return
-			}
-			if isHan(run[0]) {
-				for i := 1; i < len(run); i++ {
-					out[string(run[i-1:i+1])] = true
-				}
-			} else if len(run) > 1 {
-				out[string(run)] = true
-			}
-			run = run[:0]
+	eachUnit(text, func(u []byte) {
+		if !out[string(u)] {
+			out[string(u)] = true
 		}
-		for _, r := range w {
-			if len(run) > 0 && isHan(r) != isHan(run[0]) {
-				flush()
-			}
-			run = append(run, r)
-		}
-		flush()
-	}
+	})
 	return out
 }
 
-func isHan(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }
+func isHan(r rune) bool {
+	return r >= 0x4E00 && r <= 0x9FFF || r >= 0x3040 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
+}
 
 // The share of a message's weight that a turn must hold to be mentioned: though Filter did
 // not choose it, and when it did (words that every turn holds weigh nothing). At most
@@ -148,6 +170,7 @@ const (
 	coverEnough  = 0.4
 	coverLeast   = 0.12
 	mostMentions = 8
+	queryMost    = 4000 // code points of a message that are compared
 )
 
 // Relevant chooses the earlier turns that bear on a message, in at most room tokens, in
@@ -159,40 +182,83 @@ func Relevant(list []Past, query string, summarised, room int, skip func(turn in
 	if strings.TrimSpace(query) == "" || len(list) == 0 {
 		return nil
 	}
-	want := units(query)
+	query = head(query, queryMost)
+	// A message of several questions is compared as a whole and sentence by sentence.
+	parts := []map[string]bool{units(query)}
+	for _, q := range sentences(query) {
+		if u := units(q); len(u) > 1 && len(parts) < 16 {
+			parts = append(parts, u)
+		}
+	}
+	want := parts[0]
 	have := make([]map[string]bool, len(list))
 	seen := map[string]int{}
 	for i, p := range list {
-		have[i] = units(p.User + " " + p.Thinking + " " + p.Assistant)
-		for u := range want {
-			if have[i][u] {
-				seen[u]++
-			}
+		h := map[string]bool{}
+		for _, text := range []string{p.User, p.Thinking, p.Assistant} {
+			eachUnit(text, func(u []byte) {
+				if want[string(u)] && !h[string(u)] {
+					h[string(u)] = true
+				}
+			})
+		}
+		have[i] = h
+		for u := range h {
+			seen[u]++
 		}
 	}
 	weight := func(u string) float64 {
 		return math.Log(1 + (float64(len(list))-float64(seen[u])+0.5)/(float64(seen[u])+0.5))
 	}
-	total := 0.0
-	for u := range want {
-		if seen[u] > 0 {
-			total += weight(u)
-		} else {
-			total += weight(u) / 3 // a word nobody has used says little about any turn
+	totals := make([]float64, len(parts))
+	for k, part := range parts {
+		for u := range part {
+			if seen[u] > 0 {
+				totals[k] += weight(u)
+			} else {
+				totals[k] += weight(u) / 3 // a word nobody has used says little about any turn
+			}
 		}
 	}
-	turns := make([]Turn, len(list))
-	index := map[string][]int{}
+	cover := make([]float64, len(list))
+	named := make([]int, len(list))
+	files := fileForm().FindAllString(query, -1)
+	turns := []Turn{}
+	index := []int{}
 	for i, p := range list {
-		turns[i] = p.Turn
-		key := p.User + "\x00" + p.Assistant
-		index[key] = append(index[key], i)
+		for k, part := range parts {
+			n := 0.0
+			for u := range have[i] {
+				if part[u] {
+					n += weight(u)
+				}
+			}
+			if totals[k] > 0 {
+				cover[i] = max(cover[i], n/totals[k])
+			}
+		}
+		for _, f := range files {
+			if slices.Contains(p.Files, f) {
+				named[i]++
+			}
+		}
+		if named[i] > 0 || cover[i] >= coverLeast {
+			turns, index = append(turns, p.Turn), append(index, i)
+		}
+	}
+	if len(turns) == 0 {
+		return nil
 	}
 	brief := map[int]string{}
 	chosen := map[int]bool{}
-	for _, p := range Filter(turns, query) {
-		for _, i := range index[p.Turn.User+"\x00"+p.Turn.Assistant] {
-			chosen[i], brief[i] = true, p.Brief
+	at := 0
+	for _, p := range Filter(turns, query) { // in the order of turns
+		for at < len(turns) && (turns[at].User != p.Turn.User || turns[at].Assistant != p.Turn.Assistant) {
+			at++
+		}
+		if at < len(turns) {
+			chosen[index[at]], brief[index[at]] = true, p.Brief
+			at++
 		}
 	}
 	type cand struct {
@@ -200,35 +266,18 @@ func Relevant(list []Past, query string, summarised, room int, skip func(turn in
 		score float64
 	}
 	keys := Keywords(query)
-	files := fileForm().FindAllString(query, -1)
 	var cands []cand
-	for i, p := range list {
-		cover := 0.0
-		if total > 0 {
-			for u := range want {
-				if have[i][u] {
-					cover += weight(u)
-				}
-			}
-			cover /= total
-		}
-		named := 0
-		for _, f := range files {
-			if slices.Contains(p.Files, f) {
-				named++
-			}
-		}
+	for _, i := range index {
+		p := list[i]
 		switch {
 		case skip != nil && skip(p.N):
 			continue
-		case cover >= coverEnough || named > 0:
+		case cover[i] >= coverEnough || named[i] > 0:
 			brief[i] = ""
-		case !chosen[i] || cover < coverLeast:
-			continue // nothing of weight in common: chosen for want of keywords
-		case p.N <= summarised && brief[i] != "":
+		case !chosen[i] || p.N <= summarised && brief[i] != "":
 			continue
 		}
-		s := cover + 0.2*float64(named)
+		s := cover[i] + 0.2*float64(named[i])
 		if len(keys) > 0 {
 			s += score(p.Turn, keys)
 		}
