@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -191,6 +192,47 @@ func (s *Service) dropDerived(ctx context.Context, w core.MemoryWriter, id int64
 			return err
 		}
 		if err := w.AddEvent(ctx, core.MemoryEvent{Memory: d, At: now, Action: "archived", Other: id, Detail: "a source is no longer active"}); err != nil {
+			return err
+		}
+		if err := s.revive(ctx, w, m, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revive makes active again what was archived because a derived row, now dead, had its
+// text.
+func (s *Service) revive(ctx context.Context, w core.MemoryWriter, derived core.Memory, now time.Time) error {
+	for _, id := range derived.Sources {
+		m, err := w.Memory(ctx, id)
+		if errors.Is(err, core.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if m.State != core.MemoryArchived {
+			continue
+		}
+		events, err := w.MemoryEvents(ctx, id)
+		if err != nil {
+			return err
+		}
+		last := core.MemoryEvent{}
+		for _, e := range events {
+			if e.Action == "archived" {
+				last = e
+			}
+		}
+		if last.Other != derived.ID {
+			continue
+		}
+		m.State, m.ValidTo, m.UpdatedAt = core.MemoryActive, time.Time{}, now
+		if err := w.UpdateMemory(ctx, m, nil); err != nil {
+			return err
+		}
+		if err := w.AddEvent(ctx, core.MemoryEvent{Memory: id, At: now, Action: "revived", Other: derived.ID, Detail: "the summary that had its text is gone"}); err != nil {
 			return err
 		}
 	}

@@ -404,9 +404,10 @@ const maxAdjusted = 3
 
 // Adjusted is one priority that the model changed.
 type Adjusted struct {
-	ID       int64
-	From, To int
-	Reason   string
+	ID     int64  `json:"id,string"`
+	From   int    `json:"from"`
+	To     int    `json:"to"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // AdjustPriorities asks the model whether memories deserve another priority after a

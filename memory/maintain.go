@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	_ "embed" // the prompt
 	"errors"
 	"fmt"
 	"sort"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/secret"
 )
 
 // Maintained is one thing that maintenance changed.
@@ -209,28 +211,114 @@ type Reflected struct {
 	Content  string   `json:"content"`
 	Sources  []string `json:"sources"`
 	Archived []string `json:"archived"`
+	// Reason says why the text is a list and not the model's, "" when it is the model's.
+	Reason string `json:"reason,omitempty"`
 }
 
 const (
 	clusterLeast = 3
 	clusterMost  = 12
 	clusterNear  = 0.15
+	maxDerived   = 1200 // characters of a derived text
 )
 
+//go:embed prompts/reflect.txt
+var reflectPrompt string
+
 // Reflect groups active memories on one subject and writes for each group one derived row
-// that lists them, below its members in rank, of no rule's force. Members of LOW priority
-// that were not used for 90 days and are wholly in the text are archived. A group that has
-// its row already is left alone, and derived rows are never grouped. A derived row dies
-// when one of its sources is replaced, expires or is removed.
-func (s *Service) Reflect(ctx context.Context) ([]Reflected, error) {
+// with what they say together, in the model's words, below its members in rank and of no
+// rule's force. A text that says what no member says is not taken: then the row lists its
+// members. Members of LOW priority that were not used for 90 days and that the text covers
+// are archived. A group that has its row already is left alone, and derived rows are never
+// grouped, nor what was quoted from files and tools. A derived row dies when one of its
+// sources is replaced, expires or is removed; what was archived for it is then active
+// again.
+//
+// There is one request for each group; the rows of the groups before it stay when one
+// fails, and the error is returned with them.
+func (s *Service) Reflect(ctx context.Context, ask Asker) ([]Reflected, error) {
+	out := []Reflected{}
+	groups, err := s.Groups(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, group := range groups {
+		var b strings.Builder
+		for _, m := range group {
+			fmt.Fprintf(&b, "- %s\n", strings.Join(strings.Fields(m.Content), " "))
+		}
+		answer, err := ask.Ask(ctx, "reflect", reflectPrompt, b.String())
+		if err != nil {
+			return out, err
+		}
+		text, reason := s.derivedText(answer, group)
+		now := s.now()
+		var r Reflected
+		changed := false
+		err = s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
+			changed = false
+			for _, m := range group {
+				// Others may have changed it while the model wrote.
+				now, err := w.Memory(ctx, m.ID)
+				if errors.Is(err, core.ErrNotFound) || err == nil && (now.State != core.MemoryActive || now.Content != m.Content) {
+					changed = true
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+			}
+			var err error
+			r, err = s.reflectOn(ctx, w, group, text, reason, now)
+			return err
+		})
+		if err != nil {
+			return out, err
+		}
+		if !changed {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// derivedText is the model's text for a group where it says nothing else than its members;
+// else "" and why not.
+func (s *Service) derivedText(answer string, group []core.Memory) (text, reason string) {
+	text = strings.TrimSpace(clean(thinking().ReplaceAllString(answer, "")))
+	if m := fences().FindStringSubmatch(text); m != nil && strings.HasPrefix(text, "```") {
+		text = strings.TrimSpace(m[1])
+	}
+	ground := map[string]bool{}
+	for _, m := range group {
+		for _, t := range tokens(s.cut, m.Content, true) {
+			if !t.stop {
+				ground[t.stem] = true
+			}
+		}
+		grams(m.Content, func(g string) { ground[g] = true })
+	}
+	switch {
+	case text == "":
+		return "", "the model said nothing"
+	case utf8.RuneCountInString(text) > maxDerived:
+		return "", "the model's text is too long"
+	case len(secret.Markers(text)) > 0 || s.mask != nil && s.mask(text) != text:
+		return "", "the model's text holds a secret"
+	case s.coverage(text, ground) < 0.7:
+		return "", "the model's text says what no memory says"
+	}
+	return text, ""
+}
+
+// Groups are the groups of memories on one subject that have no derived row yet.
+func (s *Service) Groups(ctx context.Context) ([][]core.Memory, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	now := s.now()
-	out := []Reflected{}
-	err := s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
-		out = out[:0]
-		list, err := w.Memories(ctx, core.MemoryFilter{ByID: true})
+	var out [][]core.Memory
+	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+		list, err := r.Memories(ctx, core.MemoryFilter{ByID: true})
 		if err != nil {
 			return err
 		}
@@ -238,7 +326,7 @@ func (s *Service) Reflect(ctx context.Context) ([]Reflected, error) {
 		var rows []core.Memory
 		for _, m := range list {
 			if m.Category == core.MemoryReflection {
-				full, err := w.Memory(ctx, m.ID)
+				full, err := r.Memory(ctx, m.ID)
 				if err != nil {
 					return err
 				}
@@ -247,15 +335,11 @@ func (s *Service) Reflect(ctx context.Context) ([]Reflected, error) {
 				}
 				continue
 			}
-			rows = append(rows, m)
-		}
-		for _, group := range s.clusters(rows, covered) {
-			r, err := s.reflectOn(ctx, w, group, now)
-			if err != nil {
-				return err
+			if m.Source != core.SourceTool {
+				rows = append(rows, m)
 			}
-			out = append(out, r)
 		}
+		out = s.clusters(rows, covered)
 		return nil
 	})
 	return out, err
@@ -354,43 +438,25 @@ func (s *Service) clusters(rows []core.Memory, covered map[int64]bool) [][]core.
 	return out
 }
 
-func (s *Service) reflectOn(ctx context.Context, w core.MemoryWriter, group []core.Memory, now time.Time) (Reflected, error) {
-	counts := map[string]int{}
-	var order []string
-	for _, m := range group {
-		for _, k := range m.Keywords {
-			if stopWords[k] || stopHan[k] || utf8.RuneCountInString(k) < 2 {
-				continue
-			}
-			if counts[k] == 0 {
-				order = append(order, k)
-			}
-			counts[k]++
-		}
+// reflectOn writes the derived row of a group: text, or a list of the members when it is "".
+func (s *Service) reflectOn(ctx context.Context, w core.MemoryWriter, group []core.Memory, text, reason string, now time.Time) (Reflected, error) {
+	ground := map[string]bool{}
+	for _, t := range tokens(s.cut, text, true) {
+		ground[t.stem] = true
 	}
-	sort.SliceStable(order, func(i, j int) bool { return counts[order[i]] > counts[order[j]] })
-	var b strings.Builder
-	fmt.Fprintf(&b, "[%s] 反思归纳 (%s)\n涵盖 %d 条相关记忆\n", strings.ToUpper(group[0].Category), now.In(s.loc).Format(time.DateOnly), len(group))
-	if len(order) > 0 {
-		fmt.Fprintf(&b, "关键词: %s\n", strings.Join(order[:min(len(order), 5)], ", "))
-	}
-	b.WriteString("---")
-	whole := map[int64]bool{}
-	r := Reflected{Sources: []string{}, Archived: []string{}}
+	grams(text, func(g string) { ground[g] = true })
+	whole := map[int64]bool{} // whose text the row covers
+	r := Reflected{Sources: []string{}, Archived: []string{}, Reason: reason}
 	top := core.PriorityLow
-	for i, m := range group {
+	for _, m := range group {
 		top = min(top, m.Priority)
 		r.Sources = append(r.Sources, idText([]int64{m.ID})...)
-		if i < 5 {
-			line := strings.Join(strings.Fields(m.Content), " ")
-			whole[m.ID] = utf8.RuneCountInString(line) <= 100
-			fmt.Fprintf(&b, "\n%d. %s", i+1, clip(line, 100))
-		}
+		whole[m.ID] = text != "" && s.coverage(m.Content, ground) >= 0.9
 	}
-	if len(group) > 5 {
-		fmt.Fprintf(&b, "\n... 及其他 %d 条", len(group)-5)
+	if text == "" {
+		text = s.listOf(group, whole, now)
 	}
-	m := core.Memory{Content: b.String(), Category: core.MemoryReflection, Priority: min(core.PriorityLow, max(core.PriorityMedium, top+1)), Importance: 2,
+	m := core.Memory{Content: text, Category: core.MemoryReflection, Priority: min(core.PriorityLow, max(core.PriorityMedium, top+1)), Importance: 2,
 		Tags: []string{"summary", group[0].Category}, Scope: group[0].Scope, Project: group[0].Project, State: core.MemoryActive, Source: core.SourceModel,
 		CreatedAt: now, UpdatedAt: now, AgedAt: now, ValidFrom: now}
 	for _, g := range group {
@@ -419,4 +485,40 @@ func (s *Service) reflectOn(ctx context.Context, w core.MemoryWriter, group []co
 		r.Archived = append(r.Archived, idText([]int64{g.ID})...)
 	}
 	return r, nil
+}
+
+// listOf is the text of a derived row without a model: a heading, the most frequent words,
+// the first members. It marks those that are wholly in it.
+func (s *Service) listOf(group []core.Memory, whole map[int64]bool, now time.Time) string {
+	counts := map[string]int{}
+	var order []string
+	for _, m := range group {
+		for _, k := range m.Keywords {
+			if stopWords[k] || stopHan[k] || utf8.RuneCountInString(k) < 2 {
+				continue
+			}
+			if counts[k] == 0 {
+				order = append(order, k)
+			}
+			counts[k]++
+		}
+	}
+	sort.SliceStable(order, func(i, j int) bool { return counts[order[i]] > counts[order[j]] })
+	var b strings.Builder
+	fmt.Fprintf(&b, "[%s] 反思归纳 (%s)\n涵盖 %d 条相关记忆\n", strings.ToUpper(group[0].Category), now.In(s.loc).Format(time.DateOnly), len(group))
+	if len(order) > 0 {
+		fmt.Fprintf(&b, "关键词: %s\n", strings.Join(order[:min(len(order), 5)], ", "))
+	}
+	b.WriteString("---")
+	for i, m := range group {
+		if i < 5 {
+			line := strings.Join(strings.Fields(m.Content), " ")
+			whole[m.ID] = utf8.RuneCountInString(line) <= 100
+			fmt.Fprintf(&b, "\n%d. %s", i+1, clip(line, 100))
+		}
+	}
+	if len(group) > 5 {
+		fmt.Fprintf(&b, "\n... 及其他 %d 条", len(group)-5)
+	}
+	return b.String()
 }

@@ -553,6 +553,11 @@ func (s *Service) Remove(ctx context.Context, id int64) ([]int64, error) {
 				}
 				return err
 			}
+			if m.Category == core.MemoryReflection {
+				if err := s.revive(ctx, w, m, s.now()); err != nil {
+					return err
+				}
+			}
 			derived, err := w.EraseMemory(ctx, one)
 			if err != nil {
 				return err

@@ -217,6 +217,88 @@ func (a *App) Extract(ctx context.Context, o ExtractOptions) (Extraction, error)
 	return out, errors.Join(err, m.NoteExtraction(context.WithoutCancel(ctx), said))
 }
 
+// Reflection is what App.Reflect did.
+type Reflection struct {
+	Items    []memory.Reflected `json:"items"`
+	Adjusted []memory.Adjusted  `json:"adjusted"`
+	Requests int                `json:"requests"`
+	Tokens   int                `json:"tokens"`
+}
+
+const adjustMeta = "memory_adjusted" // when priorities were last looked at
+
+// Reflect lets the cheap model sum up memories on one subject and, when people talked since
+// the last time, say which of them matter more or less than thought. Without anything to
+// do there is no request and no server is needed.
+func (a *App) Reflect(ctx context.Context, m *memory.Service, now time.Time) (Reflection, error) {
+	out := Reflection{Items: []memory.Reflected{}, Adjusted: []memory.Adjusted{}}
+	groups, err := m.Groups(ctx)
+	if err != nil {
+		return out, err
+	}
+	st, err := a.Store(ctx)
+	if err != nil {
+		return out, err
+	}
+	said, err := a.saidSince(ctx, st)
+	if err != nil {
+		return out, err
+	}
+	list, err := m.List(ctx, "", false)
+	if err != nil || len(groups) == 0 && (said == "" || len(list) < 3) {
+		return out, err
+	}
+	if _, _, err := a.CheapModel(ctx); err != nil {
+		return out, fmt.Errorf("summing up memories needs a model: %w", err)
+	}
+	free, err := a.alone("reflect.lock")
+	if err != nil {
+		return out, err
+	}
+	defer free()
+	ask := a.Cheap()
+	out.Items, err = m.Reflect(ctx, ask)
+	if err == nil && said != "" && len(list) >= 3 {
+		var adjusted []memory.Adjusted
+		if adjusted, err = m.AdjustPriorities(ctx, ask, said); err == nil {
+			out.Adjusted = append(out.Adjusted, adjusted...)
+			err = st.SetMeta(ctx, adjustMeta, now.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	out.Requests, out.Tokens = ask.Usage.Requests, ask.Usage.Total()
+	return out, err
+}
+
+// saidSince is what people said in conversations since priorities were last looked at, the
+// newest first, cut to what a request takes.
+func (a *App) saidSince(ctx context.Context, st *store.Store) (string, error) {
+	v, err := st.Meta(ctx, adjustMeta)
+	if err != nil {
+		return "", err
+	}
+	since, _ := core.ParseTime(v, time.UTC) // never: the zero time
+	list, err := st.Sessions(ctx, store.SessionFilter{Kind: "chat", Limit: 20})
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, s := range list {
+		if !s.UpdatedAt.After(since) {
+			continue
+		}
+		msgs, err := st.Messages(ctx, s.ID)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range msgs {
+			if m.Role == core.RoleUser && m.Note == "" && m.At.After(since) && b.Len() < 8000 {
+				fmt.Fprintf(&b, "- %s\n", strings.Join(strings.Fields(m.Content), " "))
+			}
+		}
+	}
+	return b.String(), nil
+}
+
 // alone makes this process the only one that does a piece of work, until free is called or
 // the process ends.
 func (a *App) alone(name string) (free func(), err error) {
@@ -325,6 +407,8 @@ type (
 	MemoryService = memory.Service
 	// MemoryItem is one thing to remember.
 	MemoryItem = memory.Item
+	// Reflected is a memory that sums up others.
+	Reflected = memory.Reflected
 	// MemoryChange is what a person changes of a memory.
 	MemoryChange = memory.Change
 )

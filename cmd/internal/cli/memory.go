@@ -18,13 +18,13 @@ import (
 
 func newMemory(f *factory) *cobra.Command {
 	var now string
+	var clock func() time.Time // of --now, nil for the real one
 	with := func(cmd *cobra.Command, fn func(ctx context.Context, a *app.App, m *app.MemoryService) error) error {
 		a, err := f.open(cmd.Context(), "")
 		if err != nil {
 			return err
 		}
 		defer a.Close()
-		var clock func() time.Time
 		if now != "" {
 			t, ok := core.ParseTime(now, time.Local)
 			if !ok {
@@ -374,18 +374,31 @@ func newMemory(f *factory) *cobra.Command {
 	reflect := &cobra.Command{
 		Use: "reflect", Short: f.p.T("Summarise memories on one subject"), Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return with(cmd, func(ctx context.Context, _ *app.App, m *app.MemoryService) error {
-				list, err := m.Reflect(ctx)
+			return with(cmd, func(ctx context.Context, a *app.App, m *app.MemoryService) error {
+				at := time.Now()
+				if clock != nil {
+					at = clock()
+				}
+				r, err := a.Reflect(ctx, m, at)
+				if f.json {
+					if perr := f.printJSON(r); perr != nil {
+						return perr
+					}
+					return err
+				}
+				for _, l := range r.Items {
+					fmt.Fprintf(f.Out, "%s (%s)\n%s\n", l.ID, strings.Join(l.Sources, ", "), l.Content)
+					if l.Reason != "" {
+						fmt.Fprintln(f.Err, "lj: "+f.p.T("memory %s lists its sources: %s", l.ID, l.Reason))
+					}
+				}
+				for _, x := range r.Adjusted {
+					fmt.Fprintf(f.Out, "%d: %s → %s %s\n", x.ID, app.PriorityName(x.From), app.PriorityName(x.To), x.Reason)
+				}
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return f.printJSON(items(list))
-				}
-				for _, l := range list {
-					fmt.Fprintf(f.Out, "%s (%s)\n%s\n", l.ID, strings.Join(l.Sources, ", "), l.Content)
-				}
-				if len(list) == 0 {
+				if len(r.Items)+len(r.Adjusted) == 0 {
 					fmt.Fprintln(f.Err, f.p.T("nothing to do"))
 				}
 				return nil

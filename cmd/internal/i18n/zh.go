@@ -152,6 +152,7 @@ var chinese = map[string]string{
 	"say why each": "说明每一条的原因",
 	"Let memories expire and age, merge what says the same": "让记忆过期和老化，合并说法相同的",
 	"nothing to do":                     "没有要做的事",
+	"memory %s lists its sources: %s":   "记忆 %s 列出了它的来源：%s",
 	"only say what would be done":       "只说明会做什么",
 	"Summarise memories on one subject": "归纳同一主题的记忆",
 	"Write all memories as JSON Lines":  "把全部记忆写成 JSON Lines",
