@@ -485,14 +485,29 @@ func digest(list []turnOf, covered, room, answers int, tokens func(string) int) 
 		x.files = strings.Join(f, ", ")
 		parts = append(parts, x)
 	}
-	render := func(user, answer func(i int) int) string {
+	// A try says how much of the user's words and of the answers is given of each turn, and
+	// how much of what the user stated to be kept stays in any case. Turns of which nothing is
+	// left are counted.
+	type try struct {
+		user, answer func(i int) int
+		stated, room int
+	}
+	render := func(t try) string {
 		var b strings.Builder
+		gone := 0
 		for i, p := range parts {
-			if i > 0 {
-				b.WriteString("\n\n")
+			user := t.user(i)
+			words := clipSaying(p.past.User, user, t.stated)
+			if words == "" && p.past.User != "" {
+				gone++
+				continue
 			}
-			fmt.Fprintf(&b, "%s\nUser: %s", p.head, clipSaying(p.past.User, user(i)))
-			n := answer(i)
+			if user < 200 {
+				fmt.Fprintf(&b, "\n[%d] %s", p.past.N, flat(words))
+				continue
+			}
+			fmt.Fprintf(&b, "\n\n%s\nUser: %s", p.head, words)
+			n := t.answer(i)
 			if n > 0 && p.past.N <= covered {
 				n = min(n, 120)
 			}
@@ -503,7 +518,11 @@ func digest(list []turnOf, covered, room, answers int, tokens func(string) int) 
 				fmt.Fprintf(&b, "\nFiles: %s", p.files)
 			}
 		}
-		return b.String()
+		text := strings.TrimSpace(b.String())
+		if gone > 0 {
+			text = fmt.Sprintf("%d turns are left out here; search_history finds them. Of others only what the user said, by number:\n%s", gone, text)
+		}
+		return text
 	}
 	always := func(n int) func(int) int { return func(int) int { return n } }
 	uncovered := func(n int) func(int) int {
@@ -524,17 +543,16 @@ func digest(list []turnOf, covered, room, answers int, tokens func(string) int) 
 		}
 	}
 	const whole = 1 << 30
+	none := always(0)
 	var text string
-	for _, try := range []struct {
-		user, answer func(int) int
-		room         int
-	}{
-		{always(whole), always(600), answers}, {always(whole), always(200), answers}, {always(whole), uncovered(200), answers}, {always(whole), older(0, 160), answers},
-		{always(whole), always(0), room}, {always(2000), always(0), room}, {older(500, 1000), always(0), room}, {older(300, 600), always(0), room},
-		{older(200, 400), always(0), room}, {older(120, 240), always(0), room}, {older(80, 160), always(0), room}, {older(40, 80), always(0), room},
+	for _, t := range []try{
+		{always(whole), always(600), 0, answers}, {always(whole), always(200), 0, answers}, {always(whole), uncovered(200), 0, answers}, {always(whole), older(0, 160), 0, answers},
+		{always(whole), none, 0, room}, {always(2000), none, 600, room}, {older(500, 1000), none, 600, room}, {older(300, 600), none, 400, room},
+		{older(200, 400), none, 400, room}, {older(120, 240), none, 300, room}, {older(80, 160), none, 300, room}, {older(40, 80), none, 300, room},
+		{older(0, 60), none, 300, room}, {older(0, 30), none, 240, room}, {none, none, 200, room}, {none, none, 100, room},
 	} {
-		text = render(try.user, try.answer)
-		if tokens(text) <= min(try.room, room) {
+		text = render(t)
+		if tokens(text) <= min(t.room, room) {
 			return text
 		}
 	}

@@ -294,7 +294,7 @@ func Relevant(list []Past, query string, summarised, room int, skip func(turn in
 		if b := brief[c.i]; b != "" {
 			m.Text += "] " + b
 		} else {
-			m.Text += "]\nUser: " + clipSaying(p.User, 1500)
+			m.Text += "]\nUser: " + clipSaying(p.User, 1500, 500)
 			if p.Assistant != "" {
 				m.Text += "\nAssistant: " + clip(p.Assistant, 1500)
 			}
@@ -317,28 +317,33 @@ var weighty = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(?:remember|must|never|always|don't|do not|important|from now on|note that|keep in mind|only ever)\b|记住|记得|必须|务必|不要|不准|禁止|以后|今后|一律|总是|重要`)
 })
 
-// clipSaying is at most n code points of what a user said: its beginning, and of the rest
-// the sentences that state something to be kept.
-func clipSaying(s string, n int) string {
-	total := utf8.RuneCountInString(s)
-	if total <= n {
+// clipSaying is the beginning of what a user said, n code points of it, and of the rest,
+// in at most stated further ones, the sentences that state something to be kept. "" when
+// nothing of that is left.
+func clipSaying(s string, n, stated int) string {
+	if utf8.RuneCountInString(s) <= n {
 		return s
 	}
 	begin := head(s, n)
 	var kept []string
-	room := n * 2 / 3
 	for _, sentence := range sentences(s) {
-		if k := utf8.RuneCountInString(sentence); weighty().MatchString(sentence) && k <= room {
-			if !strings.Contains(begin[:len(begin)/3], sentence) {
-				kept = append(kept, sentence)
-			}
-			room -= k
+		if !weighty().MatchString(sentence) || strings.Contains(begin, sentence) {
+			continue
+		}
+		if k := utf8.RuneCountInString(sentence); k <= stated {
+			kept = append(kept, sentence)
+			stated -= k
+		} else if stated >= 60 {
+			// Where the statement begins, not where the sentence does.
+			at := weighty().FindStringIndex(sentence)[0]
+			kept = append(kept, clip(sentence[at:], stated))
+			stated = 0
 		}
 	}
-	if len(kept) == 0 {
-		return begin + " […]"
+	if n > 0 {
+		begin += " […]"
 	}
-	return head(s, max(0, n-utf8.RuneCountInString(strings.Join(kept, " ")))) + " […] " + strings.Join(kept, " ")
+	return strings.TrimSpace(begin + " " + strings.Join(kept, " "))
 }
 
 // sentences cuts a text at ends of sentences and lines.

@@ -163,12 +163,14 @@ func TestClippedWords(t *testing.T) {
 			core.StoredMessage{Turn: i, Message: core.Message{Role: "user", Content: user, Raw: encode(map[string]any{"role": "user", "content": user})}},
 			core.StoredMessage{Turn: i, Message: core.Message{Role: "assistant", Content: "ok", Raw: encode(map[string]any{"role": "assistant", "content": "ok"})}})
 	}
-	e := history.Begin(log, options(30000))
-	if !strings.Contains(e.Messages[0].Content, "the vault key is kept in drawer-99") {
-		t.Error("what was to be remembered is lost")
-	}
-	if n := tokens(e.Messages); n > 30000*4/10 {
-		t.Errorf("%d tokens", n)
+	for _, budget := range []int{30000, 8000, 3000} {
+		e := history.Begin(log, options(budget))
+		if !strings.Contains(e.Messages[0].Content, "the vault key is kept in drawer-99") {
+			t.Errorf("budget %d: what was to be remembered is lost: %.3000s", budget, e.Messages[0].Content)
+		}
+		if n := tokens(e.Messages); n > budget*4/10 {
+			t.Errorf("budget %d: %d tokens", budget, n)
+		}
 	}
 }
 

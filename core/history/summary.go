@@ -73,7 +73,7 @@ func summaryTurn(p Past, size int) string {
 	if !p.At.IsZero() {
 		b.WriteString(p.At.Format(" (2006-01-02 15:04)"))
 	}
-	fmt.Fprintf(&b, "\nUser: %s\n", clipSaying(p.User, size))
+	fmt.Fprintf(&b, "\nUser: %s\n", clipSaying(p.User, size, size/2))
 	if p.Thinking != "" {
 		fmt.Fprintf(&b, "On the way: %s\n", clip(p.Thinking, size))
 	}
