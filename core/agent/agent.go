@@ -82,6 +82,9 @@ type Runner func(ctx context.Context, tool core.Tool, call core.ToolCall, d core
 type Encoder interface {
 	ToolResult(callID, name string, res core.ToolResult) json.RawMessage
 	User(text string) json.RawMessage
+	// Images is a message of the user that shows pictures which a tool has read: servers
+	// take none in the result of a call.
+	Images(text string, images []core.Image) json.RawMessage
 	Assistant(text string) json.RawMessage
 }
 
@@ -139,7 +142,8 @@ type Config struct {
 	Budget   *Budget
 	// Estimate guesses the tokens of stored bytes, for the budget before the first report.
 	Estimate func(bytes int) int
-	// Steer returns, once, what the user wants the running turn to hear now.
+	// Steer returns, once, what the user wants the running turn to hear now. It is asked
+	// between calls and before each further request; calls that have not begun are skipped.
 	Steer func() []string
 	// Fits says whether a conversation of so many bytes, of which the last report counted
 	// lastTokens for lastBytes, may be sent. When it does not, TooLong is asked to shorten it
@@ -252,6 +256,14 @@ func (a *Agent) Turn(ctx context.Context, in Input) Outcome {
 			return t.end(stop, err)
 		}
 		if len(answer.Message.ToolCalls) == 0 {
+			// What the user said while the last answer was written continues the turn.
+			heard, err := t.steer(ctx, nil)
+			if err != nil {
+				return t.end(core.StopInternal, err)
+			}
+			if heard {
+				continue
+			}
 			return t.end(core.StopDone, nil)
 		}
 		if stop, err := t.calls(ctx, answer.Message.ToolCalls); err != nil {
@@ -295,6 +307,19 @@ func (t *turn) store(ctx context.Context, note string, msgs ...core.Message) err
 		t.msgs = append(t.msgs, m.Raw)
 	}
 	return nil
+}
+
+// steer stores what the user wants the turn to hear, as one message behind everything that
+// happened so far. list is what was asked for already.
+func (t *turn) steer(ctx context.Context, list []string) (heard bool, err error) {
+	if list == nil && t.cfg.Steer != nil {
+		list = t.cfg.Steer()
+	}
+	if len(list) == 0 {
+		return false, nil
+	}
+	s := strings.Join(list, "\n\n")
+	return true, t.store(ctx, "steer", core.Message{Role: core.RoleUser, Content: s, Raw: t.cfg.Encode.User(s)})
 }
 
 // ask makes one request and stores its answer.

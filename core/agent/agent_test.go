@@ -133,6 +133,13 @@ func (g gate) Ask(_ context.Context, s core.ToolSpec, _ core.ToolCall, d core.De
 
 type enc struct{}
 
+func (enc) Images(text string, list []core.Image) json.RawMessage {
+	for _, im := range list {
+		text += " " + im.MIME
+	}
+	return enc{}.User(text)
+}
+
 func (enc) ToolResult(id, _ string, r core.ToolResult) json.RawMessage {
 	b, _ := json.Marshal(map[string]string{"role": "tool", "id": id, "text": r.Text}) // strings encode
 	return b
@@ -386,6 +393,49 @@ func TestSteer(t *testing.T) {
 	}
 	if skipped != 2 {
 		t.Errorf("%d skipped", skipped)
+	}
+}
+
+// A note that comes while the last answer is written continues the turn.
+func TestSteerAtTheEnd(t *testing.T) {
+	w := newWorld(t, says("done"), says("done again"))
+	n := 0
+	out := w.turn(t.Context(), func(c *agent.Config) {
+		c.Steer = func() []string {
+			if n++; n == 1 {
+				return []string{"and the tests", "in Chinese"}
+			}
+			return nil
+		}
+	})
+	if out.Stop != core.StopDone || out.Text != "done again" || len(w.asked) != 2 {
+		t.Fatalf("%s %q after %d requests", out.Stop, out.Text, len(w.asked))
+	}
+	last := w.asked[1].Messages
+	if got := string(last[len(last)-1]); !strings.Contains(got, "and the tests") || !strings.Contains(got, "in Chinese") {
+		t.Errorf("the newest message is %s", got)
+	}
+	if m := w.log[len(w.log)-2]; m.Role != core.RoleUser || m.Note != "steer" {
+		t.Errorf("stored as %+v", m)
+	}
+}
+
+// Pictures stand behind the results of all calls of an answer.
+func TestImages(t *testing.T) {
+	w := newWorld(t, says("", call("read", `{"n":1}`), call("write", `{"n":2}`)), says("seen"))
+	w.tools["read"].run = func(context.Context, string) (core.ToolResult, error) {
+		return core.ToolResult{Text: "a picture", Images: []core.Image{{MIME: "image/png", Data: []byte{1}}}}, nil
+	}
+	out := w.turn(t.Context(), nil)
+	if out.Stop != core.StopDone {
+		t.Fatalf("%+v", out)
+	}
+	msgs := w.asked[1].Messages
+	if got := string(msgs[len(msgs)-1]); !strings.Contains(got, "image/png") {
+		t.Errorf("the newest message is %s", got)
+	}
+	if n := len(w.log); w.log[n-2].Note != "images" || w.log[n-3].Role != core.RoleTool || w.log[n-4].Role != core.RoleTool {
+		t.Errorf("the log ends with %+v", w.log[n-4:])
 	}
 }
 

@@ -90,18 +90,33 @@ func (t *turn) calls(ctx context.Context, calls []core.ToolCall) (core.StopReaso
 	if ctx.Err() != nil {
 		return core.StopInterrupted, interrupted(ctx)
 	}
-	if steer == nil && t.cfg.Steer != nil {
-		steer = t.cfg.Steer()
+	if err := t.showImages(ctx, list); err != nil {
+		return core.StopInternal, err
 	}
-	for _, s := range steer {
-		if err := t.store(ctx, "steer", core.Message{Role: core.RoleUser, Content: s, Raw: t.cfg.Encode.User(s)}); err != nil {
-			return core.StopInternal, err
-		}
+	if _, err := t.steer(ctx, steer); err != nil {
+		return core.StopInternal, err
 	}
 	if stop != "" {
 		return core.StopRepeated, core.Errorf(core.KindLimit, "%s", stop).Hint("say what should be done differently, with --continue")
 	}
 	return "", nil
+}
+
+// showImages stores the pictures that calls have brought, behind all their results.
+func (t *turn) showImages(ctx context.Context, list []*prepared) error {
+	var images []core.Image
+	var from []string
+	for _, p := range list {
+		if p.answer != nil && len(p.answer.Images) > 0 {
+			images = append(images, p.answer.Images...)
+			from = append(from, p.real.Name)
+		}
+	}
+	if images == nil {
+		return nil
+	}
+	text := fmt.Sprintf("[lj] The pictures of %s, in the order of the calls:", strings.Join(from, ", "))
+	return t.store(ctx, "images", core.Message{Role: core.RoleUser, Content: text, Raw: t.cfg.Encode.Images(text, images)})
 }
 
 // group runs calls that were judged, together when there are several.

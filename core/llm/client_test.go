@@ -720,6 +720,36 @@ func TestForeignReasoningIsLeftOut(t *testing.T) {
 	}
 }
 
+// A model that refuses pictures gets the history in words, from then on at once.
+func TestPicturesAreLeftOut(t *testing.T) {
+	s := start(t, llmtest.Options{}, llmtest.Turn{Times: -1, Func: func(r llmtest.Request) llmtest.Turn {
+		if strings.Contains(string(r.Body), "image_url") {
+			return llmtest.Turn{Status: 400, Body: `{"error":{"message":"Failed to deserialize the JSON body into the target type: messages[1]: unknown variant image_url, expected text"}}`}
+		}
+		return llmtest.Turn{Text: "ok"}
+	}})
+	c := client(t, s.URL(), nil)
+	msgs := append(hello[:1:1], llm.EncodeUserImages("what is this?", []core.Image{{MIME: "image/png", Data: []byte{1}}}))
+	if !c.Sees("test-model") {
+		t.Error("it is called blind before it was tried")
+	}
+	for range 2 {
+		if res, _ := stream(t, c, msgs); res.Message.Content != "ok" {
+			t.Errorf("answer %+v", res)
+		}
+	}
+	if c.Sees("test-model") || len(s.Requests()) != 3 {
+		t.Errorf("%d requests", len(s.Requests()))
+	}
+	if body := string(s.Requests()[2].Body); !strings.Contains(body, `"content":"what is this?\n[A picture was shown here.`) {
+		t.Errorf("body %s", body)
+	}
+	// Told so before, it is not tried.
+	if res, err := client(t, s.URL(), nil).Stream(t.Context(), llm.Request{Messages: msgs, NoImages: true}, nil); err != nil || res.Message.Content != "ok" || len(s.Requests()) != 4 {
+		t.Errorf("%+v, %v after %d requests", res, err, len(s.Requests()))
+	}
+}
+
 // Design rule 5: a request is a byte prefix of the next.
 func TestRequestsAreBytePrefixes(t *testing.T) {
 	s := start(t, llmtest.Options{CheckPrefix: true},

@@ -25,6 +25,8 @@ type Request struct {
 	// Cause and Step are sent as X-LJ-Cause and X-LJ-Step to servers on this machine, and
 	// to others when Config.TraceHeaders is set.
 	Cause, Step string
+	// NoImages leaves pictures out of the history and says so in their place.
+	NoImages bool
 	// OnRetry replaces the client's own for this request.
 	OnRetry func(Retry)
 }
@@ -37,6 +39,7 @@ type shape struct {
 	noEffort      bool
 	stripThoughts bool // no reasoning fields in the history
 	noUsage       bool // no stream_options
+	noImages      bool // the model can't see
 }
 
 // shapes is what a client has learned. Usage reports are a property of the server, the
@@ -90,6 +93,8 @@ func (c *Client) learn(e *APIError, r *Request, model string, sent shape) bool {
 		f = func(s *shape) { s.noEffort = true }
 	case !sent.stripThoughts && refused && e.has("reasoning") && !e.has("missing", "required", "must be passed", "must be provided") && hasThoughts(r.Messages):
 		f = func(s *shape) { s.stripThoughts = true }
+	case !sent.noImages && !r.NoImages && e.has("image", "multimodal", "vision", "must be a string", "should be a string") && hasImages(r.Messages):
+		f = func(s *shape) { s.noImages = true }
 	default:
 		return false
 	}
@@ -110,6 +115,9 @@ func (c *Client) assemble(r *Request, model string, s shape) []byte {
 	msgs := r.Messages
 	if s.stripThoughts {
 		msgs = withoutThoughts(msgs)
+	}
+	if s.noImages || r.NoImages {
+		msgs = withoutImages(msgs)
 	}
 	n := 256 + len(model) + len(r.Tools)
 	for _, m := range msgs {
@@ -178,6 +186,52 @@ func withoutThoughts(msgs []json.RawMessage) []json.RawMessage {
 				out[i] = o.without(thoughtFields...).encode()
 			}
 		}
+	}
+	return out
+}
+
+// Sees says whether a model has not refused a picture yet.
+func (c *Client) Sees(model string) bool { return !c.shapes.get(model).noImages }
+
+var userParts = []byte(`{"role":"user","content":[`)
+
+// carriesImages says whether a message of ours shows pictures.
+func carriesImages(m json.RawMessage) bool {
+	return bytes.HasPrefix(m, userParts) && bytes.Contains(m, []byte(`,{"type":"image_url"`))
+}
+
+func hasImages(msgs []json.RawMessage) bool {
+	for _, m := range msgs {
+		if carriesImages(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutImages is the history for a model that can't see.
+func withoutImages(msgs []json.RawMessage) []json.RawMessage {
+	out := make([]json.RawMessage, len(msgs))
+	for i, m := range msgs {
+		out[i] = m
+		if !carriesImages(m) {
+			continue
+		}
+		var w struct {
+			Content []struct{ Type, Text string } `json:"content"`
+		}
+		if json.Unmarshal(m, &w) != nil {
+			continue
+		}
+		text := ""
+		for _, p := range w.Content {
+			if p.Type == "text" {
+				text += p.Text
+			} else {
+				text += "\n[A picture was shown here. This model can't see pictures; say so where it matters.]"
+			}
+		}
+		out[i] = EncodeUser(text)
 	}
 	return out
 }

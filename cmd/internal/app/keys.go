@@ -50,6 +50,7 @@ var keys = []key{
 	{name: "max_context_tokens", kind: kindInt, def: 0, doc: "window of the model in tokens; 0: the preset's, else 128000"},
 	{name: "temperature", kind: kindFloat, doc: "sampling temperature, 0 to 2; empty: the server's default", max: 2},
 	{name: "reasoning", kind: kindText, doc: "effort of reasoning models; empty: the server's default", oneOf: []string{"", "minimal", "low", "medium", "high"}},
+	{name: "vision", kind: kindText, doc: "whether the model can see pictures; empty: try", oneOf: []string{"", "true", "false"}},
 	{name: "mode", kind: kindText, def: "ask", doc: "what may happen without a question", oneOf: []string{"ask", "auto", "plan"}, narrow: "plan"},
 	{name: "max_steps", kind: kindInt, def: 50, doc: "most model requests of one turn; 0: no limit", narrow: "lower"},
 	{name: "budget_tokens", kind: kindInt, def: 0, doc: "most tokens of one turn; 0: no limit", narrow: "lower"},

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"net/http"
 	"os"
@@ -61,22 +59,28 @@ func imageOf(b []byte) (core.Image, bool) {
 	return core.Image{}, false
 }
 
-// describeImage is what is said of a picture in words.
-func describeImage(im core.Image) string {
-	size := fmt.Sprintf("%d bytes", len(im.Data))
-	if w, h, ok := imageSize(im.Data); ok {
-		size = fmt.Sprintf("%d x %d pixels, %s", w, h, size)
+// seen is a tool's result as the model can take it: pictures that it can't see, and ones
+// that no server takes, are only told of.
+func (a *App) seen(res core.ToolResult) core.ToolResult {
+	if len(res.Images) == 0 {
+		return res
 	}
-	return im.MIME + ", " + size
-}
-
-// imageSize reads the size of PNG and GIF pictures.
-func imageSize(b []byte) (w, h int, ok bool) {
-	switch {
-	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")) && len(b) >= 24:
-		return int(binary.BigEndian.Uint32(b[16:])), int(binary.BigEndian.Uint32(b[20:])), true
-	case bytes.HasPrefix(b, []byte("GIF8")) && len(b) >= 10:
-		return int(binary.LittleEndian.Uint16(b[6:])), int(binary.LittleEndian.Uint16(b[8:])), true
+	why := ""
+	if a.Config.String("vision") == "false" {
+		why = "this model can't see pictures"
 	}
-	return 0, 0, false
+	var keep []core.Image
+	for _, im := range res.Images {
+		if _, ok := imageOf(im.Data); ok && len(im.Data) <= maxImage && why == "" {
+			keep = append(keep, im)
+			continue
+		}
+		reason := why
+		if reason == "" {
+			reason = fmt.Sprintf("%d bytes of %s are not something that models take", len(im.Data), im.MIME)
+		}
+		res.Text += "\n[a picture is not shown: " + reason + "]"
+	}
+	res.Images = keep
+	return res
 }

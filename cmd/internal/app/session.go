@@ -143,6 +143,7 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 	if spec.Origin == core.OriginToolkit && err == nil && ctx.Err() == nil {
 		s.box.watch(ctx, spec, args, crashes, &res)
 	}
+	res = s.app.seen(res)
 	res.Text = s.box.mask(res.Text)
 	text := res.Text
 	if len(res.Text) > agent.MaxText {

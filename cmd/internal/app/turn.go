@@ -496,8 +496,10 @@ func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) 
 		return agent.Answer{}, err
 	}
 	defer release()
+	saw := m.client.Sees(m.model)
 	res, err := m.client.Stream(ctx, llm.Request{
-		Model: m.model, Tools: r.Tools, Messages: r.Messages, MaxTokens: m.app.Config.Int("max_tokens"),
+		NoImages: m.app.Config.String("vision") == "false",
+		Model:    m.model, Tools: r.Tools, Messages: r.Messages, MaxTokens: m.app.Config.Int("max_tokens"),
 		Temperature: m.app.Config.Float("temperature"), Reasoning: m.app.Config.String("reasoning"), Cause: r.Cause, Step: m.step,
 		OnRetry: func(x llm.Retry) {
 			m.emit(core.Event{Type: core.EventNotice, Text: fmt.Sprintf("%s; attempt %d of %d in %s", x.Reason, x.Attempt, x.Max, x.Wait.Round(100*time.Millisecond))})
@@ -505,6 +507,9 @@ func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) 
 	}, func(x llm.Delta) {
 		d(agent.Delta{Text: x.Text, Reasoning: x.Reasoning, Tool: x.ToolName, Reset: x.Reset})
 	})
+	if saw && !m.client.Sees(m.model) {
+		m.emit(core.Event{Type: core.EventNotice, Text: fmt.Sprintf("the model %s can't see pictures and is told so instead", m.model)})
+	}
 	switch {
 	case res.Usage.PromptTokens > 0 && res.Usage.Requests == 1:
 		m.app.meter.Report(n, res.Usage.PromptTokens)
@@ -529,5 +534,8 @@ type encoder struct{}
 func (encoder) ToolResult(id, _ string, res core.ToolResult) json.RawMessage {
 	return llm.EncodeToolResult(id, res.Text)
 }
-func (encoder) User(text string) json.RawMessage      { return llm.EncodeUser(text) }
+func (encoder) User(text string) json.RawMessage { return llm.EncodeUser(text) }
+func (encoder) Images(text string, list []core.Image) json.RawMessage {
+	return llm.EncodeUserImages(text, list)
+}
 func (encoder) Assistant(text string) json.RawMessage { return llm.EncodeAssistant(text, nil) }

@@ -28,6 +28,8 @@ type talk struct {
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of the running work
+
+	resting *resting // nil while it works
 }
 
 // face shows a chat. Its methods may be called from the goroutine of the work.
@@ -68,7 +70,11 @@ func chat(ctx context.Context, f *factory, t *turnFlags, o app.TurnOptions) erro
 		return err
 	}
 	defer a.Close()
+	defer c.rouse()
 	c.a = a
+	if c.o.Images, err = a.ReadImages(f.absAll(t.images)); err != nil {
+		return err
+	}
 	if c.conv, err = a.Conversation(ctx, o); err != nil {
 		return err
 	}
@@ -102,6 +108,8 @@ func (c *talk) mode() string {
 
 // work runs fn so that interrupt can stop it.
 func (c *talk) work(ctx context.Context, fn func(context.Context) error) error {
+	c.rouse()
+	defer c.rest(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	c.mu.Lock()
 	c.cancel = cancel

@@ -42,6 +42,7 @@ func (t *turnFlags) register(f *factory, cmd *cobra.Command) {
 	fl.StringVar(&t.cwd, "cwd", "", f.p.T("work in this directory"))
 	fl.IntVar(&t.budget, "budget-tokens", 0, f.p.T("most tokens of a turn, 0 for no limit"))
 	fl.BoolVar(&t.noMemory, "no-memory", false, f.p.T("neither use nor make memories"))
+	fl.StringArrayVar(&t.images, "image", nil, f.p.T("a picture for the model to see; may be repeated"))
 	t.cmd = cmd
 }
 
@@ -100,7 +101,7 @@ func newRun(f *factory) *cobra.Command {
 			if o.Prompt, err = f.prompt(cmd, args); err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), t.cwd, output, o)
+			return f.run(cmd.Context(), t, output, o)
 		},
 	}
 	t.register(f, cmd)
@@ -216,21 +217,24 @@ func runRoot(ctx context.Context, f *factory, t *turnFlags) error {
 	if o.Prompt, err = f.promptText(string(b)); err != nil {
 		return err
 	}
-	return f.run(ctx, t.cwd, "text", o)
+	return f.run(ctx, t, "text", o)
 }
 
 // run runs one turn and prints it in one of the three outputs.
-func (f *factory) run(ctx context.Context, cwd, output string, o app.TurnOptions) error {
+func (f *factory) run(ctx context.Context, t *turnFlags, output string, o app.TurnOptions) error {
 	for name, v := range map[string]string{"mode": o.Mode} {
 		if v != "" {
 			f.flags[name] = v
 		}
 	}
-	a, err := f.open(ctx, cwd)
+	a, err := f.open(ctx, t.cwd)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
+	if o.Images, err = a.ReadImages(f.absAll(t.images)); err != nil {
+		return err
+	}
 	var out printer
 	switch output {
 	case "json":
@@ -252,6 +256,15 @@ func (f *factory) run(ctx context.Context, cwd, output string, o app.TurnOptions
 		return &silentError{status}
 	}
 	return nil
+}
+
+// absAll are paths of the command line as absolute ones.
+func (f *factory) absAll(list []string) []string {
+	out := make([]string, len(list))
+	for i, p := range list {
+		out[i] = f.abs(p)
+	}
+	return out
 }
 
 // isUsage says whether nothing was begun because the call or the settings were wrong.

@@ -151,18 +151,18 @@ var chinese = map[string]string{
 	"the memories that always stay are %d characters over the budget": "总是保留的记忆超出预算 %d 个字符",
 	"say why each": "说明每一条的原因",
 	"Let memories expire and age, merge what says the same": "让记忆过期和老化，合并说法相同的",
-	"nothing to do":                     "没有要做的事",
-	"memory %s lists its sources: %s":   "记忆 %s 列出了它的来源：%s",
-	"only say what would be done":       "只说明会做什么",
-	"Summarise memories on one subject": "归纳同一主题的记忆",
-	"Write all memories as JSON Lines":  "把全部记忆写成 JSON Lines",
+	"nothing to do":                                                      "没有要做的事",
+	"memory %s lists its sources: %s":                                    "记忆 %s 列出了它的来源：%s",
+	"only say what would be done":                                        "只说明会做什么",
+	"Summarise memories on one subject":                                  "归纳同一主题的记忆",
+	"Write all memories as JSON Lines":                                   "把全部记忆写成 JSON Lines",
 	"Take up memories from JSON Lines, a memory.md or a chat_history.db": "从 JSON Lines、memory.md 或 chat_history.db 导入记忆",
 	"%d added, %d merged, %d known already, %d refused":                  "新增 %d，合并 %d，已有 %d，拒绝 %d",
-	"Count memories":                "统计记忆",
-	"Long-term memory":              "长期记忆",
-	"Always use a memory":           "总是使用一条记忆",
-	"No longer always use a memory": "不再总是使用一条记忆",
-	"fix the clock at this time":    "把时钟固定在这个时间",
+	"Count memories":                                                     "统计记忆",
+	"Long-term memory":                                                   "长期记忆",
+	"Always use a memory":                                                "总是使用一条记忆",
+	"No longer always use a memory":                                      "不再总是使用一条记忆",
+	"fix the clock at this time":                                         "把时钟固定在这个时间",
 
 	// Talking, setting up, the walk-through.
 	"the server reported no usage for %d": "服务器没有报告 %d 个请求的用量",
@@ -213,6 +213,8 @@ var chinese = map[string]string{
 	"list what is remembered, or lj memory …: /memory search WORDS": "列出记忆，或 lj memory …：/memory search 词",
 	"list the versions of the system prompt, or lj prompts …":       "列出系统提示的版本，或 lj prompts …",
 	"a picture for the model to see; may be repeated":               "给模型看的图片；可以重复",
+
+	// Talking, setting up, the walk-through.
 
 	// Errors, as they are printed.
 	"interrupted":                   "已中断",

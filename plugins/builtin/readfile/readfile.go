@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
@@ -27,7 +28,7 @@ import (
 func Spec() core.ToolSpec {
 	return core.ToolSpec{
 		Name:        "read_file",
-		Description: "Read a text file, up to 2000 lines from line offset on.",
+		Description: "Read a text file, up to 2000 lines from line offset on, or a picture.",
 		Schema:      json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer","description":"first line, from 1"},"limit":{"type":"integer","description":"lines"}},"required":["path"]}`),
 		ReadOnly:    true, Idempotent: true,
 	}
@@ -81,6 +82,9 @@ func Run(ctx context.Context, req core.ToolRequest) (core.ToolResult, error) {
 		}
 		text, err := workspace.Decode(file.Raw)
 		if err != nil {
+			if mime := pictureType(file.Raw); mime != "" {
+				return picture(p, mime, file.Raw), nil
+			}
 			return binary(p, file.Raw, int64(len(file.Raw))), nil
 		}
 		digest, what, final = file.Digest, text.Describe(), text.FinalNewline() || text.LF == ""
@@ -137,6 +141,27 @@ func render(name string, pg call.Page, what string, final bool) string {
 		fmt.Fprintf(&sb, "[%d long lines are cut; use grep_files or bash to see parts of them]", pg.CutLines)
 	}
 	return sb.String()
+}
+
+// maxPicture is the size of a picture that is shown, in bytes.
+const maxPicture = 10 << 20
+
+// pictureType is the kind of picture that bytes are, "" for none that models read.
+func pictureType(raw []byte) string {
+	switch mime := http.DetectContentType(raw); mime {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		if len(raw) <= maxPicture {
+			return mime
+		}
+	}
+	return ""
+}
+
+func picture(p workspace.Path, mime string, raw []byte) core.ToolResult {
+	return core.ToolResult{
+		Text:   fmt.Sprintf("[%s: %s, %s]", p.Name, workspace.Kind(raw, p.Name), workspace.Size(int64(len(raw)))),
+		Images: []core.Image{{MIME: mime, Data: raw}},
+	}
 }
 
 func binary(p workspace.Path, raw []byte, size int64) core.ToolResult {
