@@ -227,7 +227,7 @@ func (o EpochOptions) dropSteps(msgs []core.StoredMessage, room int) []core.Stor
 		switch {
 		case m.Role == core.RoleAssistant:
 			steps = append(steps, step{i, i + 1})
-		case m.Role == core.RoleTool && len(steps) > 0:
+		case (m.Role == core.RoleTool || m.Role == core.RoleUser && !spoken(m)) && len(steps) > 0:
 			steps[len(steps)-1].to = i + 1
 		}
 	}

@@ -51,6 +51,10 @@ func PastTurns(msgs []core.StoredMessage, all bool) []Past {
 	return pastOf(list)
 }
 
+// spoken says whether the user said a message of the user; others show him or the model
+// something (pictures that a tool read).
+func spoken(m core.StoredMessage) bool { return m.Note == "" || m.Note == "steer" }
+
 func pastOf(list []turnOf) []Past {
 	out := make([]Past, 0, len(list))
 	for _, t := range list {
@@ -63,7 +67,9 @@ func pastOf(list []turnOf) []Past {
 		for _, m := range t.msgs {
 			switch m.Role {
 			case core.RoleUser:
-				said = append(said, strings.TrimSpace(m.Content))
+				if spoken(m) {
+					said = append(said, strings.TrimSpace(m.Content))
+				}
 			case core.RoleAssistant:
 				text := strings.TrimSpace(m.Content)
 				if text != "" {

@@ -96,6 +96,9 @@ func TestOneHugeTurn(t *testing.T) {
 			map[string]any{"role": "assistant", "content": "", "reasoning_content": "so", "tool_calls": []any{map[string]any{"id": id, "type": "function", "function": map[string]any{"name": "write_file", "arguments": string(args)}}}})
 		add(core.Message{Role: "tool", ToolCallID: id, Content: "written " + id}, map[string]any{"role": "tool", "tool_call_id": id, "content": "written " + id})
 	}
+	// A picture that a tool read goes with its step.
+	shown := core.StoredMessage{Turn: 1, Note: "images", Message: core.Message{Role: "user", Content: "[lj] The pictures", Raw: encode(map[string]any{"role": "user", "content": "[lj] The pictures"})}}
+	log = append(log[:21:21], append([]core.StoredMessage{shown}, log[21:]...)...)
 	for _, budget := range []int{4000, 20000, 100000} {
 		o := options(budget)
 		o.Running, o.Facts = true, strings.Repeat("fact ", 100)
@@ -114,6 +117,9 @@ func TestOneHugeTurn(t *testing.T) {
 			t.Errorf("budget %d: the earlier steps are not told: %.200s", budget, e.Messages[2].Content)
 		}
 		for _, m := range e.Messages {
+			if strings.Contains(m.Content, "The pictures") {
+				t.Errorf("budget %d: the picture of a step that is gone stays", budget)
+			}
 			var v map[string]any
 			if err := json.Unmarshal(m.Raw, &v); err != nil {
 				t.Errorf("budget %d: %v: %s", budget, err, m.Raw)
