@@ -125,6 +125,11 @@ func (c *talk) command(ctx context.Context, line string, steer func() []string) 
 			return false, err
 		}
 		say("%s", c.f.p.T("about %d tokens before, %d after", before, after))
+		jobs, err := c.a.Jobs(ctx, c.conv.Session.ID)
+		if err != nil {
+			return false, err
+		}
+		c.jobs(jobs)
 	case "/cost":
 		return false, c.cost(ctx)
 	case "/title":
@@ -218,17 +223,17 @@ func words(line string) ([]string, error) {
 }
 
 func (c *talk) cost(ctx context.Context) error {
-	list, err := c.a.Costs(ctx, c.conv.Session.ID)
+	r, err := c.a.CostReport(ctx, c.conv.Session.ID)
 	if err != nil {
 		return err
 	}
-	if len(list) == 0 {
+	if len(r.Lines) == 0 {
 		c.face.show(term.Text{Text: c.f.p.T("no request yet")})
 		return nil
 	}
 	var b strings.Builder
 	b.WriteString(c.f.p.T("| cause | model | requests | prompt | cached | answer | cost |") + "\n|---|---|--:|--:|--:|--:|--:|\n")
-	for _, l := range list {
+	for _, l := range r.Lines {
 		cost := ""
 		if l.Money != nil {
 			cost = money(*l.Money) + " " + l.Currency
@@ -236,6 +241,20 @@ func (c *talk) cost(ctx context.Context) error {
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %s |\n", l.Cause, strings.ReplaceAll(l.Model, "|", "/"), l.Requests, l.PromptTokens, l.CachedTokens, l.CompletionTokens, cost)
 	}
 	c.face.show(markdown(b.String())...)
+	line := c.f.p.T("%d tokens in all, %d%% of the prompt cached; %d tokens today", r.Usage.Spent(), r.Cached, r.Today)
+	if r.Money != nil {
+		line += "; " + money(*r.Money) + " " + r.Currency
+	}
+	if r.Estimated {
+		line += "; " + c.f.p.T("where the server reported nothing it is guessed")
+	}
+	c.face.show(term.Text{Text: line})
+	for _, l := range r.Limits {
+		if l.Limit > 0 && l.Key != "budget_tokens" {
+			c.face.show(term.Text{Text: c.f.p.T("%s: %d of %d", l.Key, l.Used, l.Limit)})
+		}
+	}
+	c.jobs(r.Jobs)
 	return nil
 }
 
