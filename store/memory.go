@@ -955,6 +955,16 @@ func (s *Store) SetMemoryProgress(ctx context.Context, session string, seq int64
 	})
 }
 
+// SkipMemory leaves out what a session holds so far: extraction reads only what follows.
+func (s *Store) SkipMemory(ctx context.Context, session string) error {
+	return s.Tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO memory_progress(session_id, seq, at)
+			SELECT ?1, max(seq), ?2 FROM messages WHERE session_id = ?1 HAVING max(seq) IS NOT NULL
+			ON CONFLICT(session_id) DO UPDATE SET seq = max(seq, excluded.seq), at = excluded.at`, session, ms(s.now()))
+		return err
+	})
+}
+
 // MemoryPending lists sessions of a person that hold messages of the user which
 // extraction has not read, oldest first.
 func (s *Store) MemoryPending(ctx context.Context, limit int) ([]string, error) {

@@ -54,6 +54,7 @@ type Evolved struct {
 	Requests int            `json:"requests"`
 	Tokens   int            `json:"tokens"`
 	Work     []Work         `json:"work"`
+	Memories []Remembered   `json:"memories,omitempty"` // what extraction saved
 	Reason   string         `json:"reason,omitempty"` // "nothing new", or what stopped it
 }
 
@@ -261,7 +262,9 @@ func (w *worker) extraction(ctx context.Context, _ string) error {
 	if left <= 0 {
 		return core.Errorf(core.KindLimit, "%d tokens are used, the limit is %d", w.ask.Usage.Spent(), w.ask.Most)
 	}
-	res, err := w.a.Extract(ctx, ExtractOptions{Tokens: left})
+	res, err := w.a.Extract(ctx, ExtractOptions{Tokens: left, Events: func(e core.Event) {
+		w.out.Memories = append(w.out.Memories, Remembered{e.Action, e.ID, e.Content})
+	}})
 	work := Work{Kind: JobExtraction, State: store.JobDone, Requests: res.Requests, Tokens: res.Tokens,
 		Reason: firstOf(res.Reason, fmt.Sprintf("%d conversations, %d kept, %d dropped", res.Sessions, len(res.Results), res.Dropped))}
 	if err != nil {
@@ -332,5 +335,9 @@ func (a *App) Idle(ctx context.Context, c *Conversation) (Evolved, error) {
 			}
 		}
 	}
-	return w.end(w.extraction(ctx, c.Session.ID))
+	err = w.extraction(ctx, c.Session.ID)
+	for _, m := range out.Memories { // the next turn says so
+		c.mem.saved = append(c.mem.saved, core.Event{Type: core.EventMemory, Action: m.Action, ID: m.ID, Content: m.Content})
+	}
+	return w.end(err)
 }

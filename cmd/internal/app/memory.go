@@ -80,23 +80,52 @@ func (c *Conversation) memoryBlock(ctx context.Context, o TurnOptions, emit func
 	if err := m.MarkUsed(ctx, sel.IDs()); err != nil {
 		return "", err
 	}
+	c.mem.given = sel.IDs()
 	for _, it := range sel.Items {
 		emit(core.Event{Type: core.EventMemory, Action: "used", ID: idText(it.ID), Content: it.Content})
 	}
 	return prompts.Block("memory", "", sel.Text()), nil
 }
 
-// capture keeps what a message of the user asks, by rule, to be remembered.
-func (c *Conversation) capture(ctx context.Context, o TurnOptions, emit func(core.Event)) error {
-	if o.NoMemory || !c.app.Config.Bool("memory.enabled") || o.step != "" {
+// remembering is what a conversation keeps for its memories.
+type remembering struct {
+	given []int64      // the memories of the running turn
+	saved []core.Event // what idle time saved and the person has not been told
+}
+
+// tellSaved says what was taken up while the conversation was idle.
+func (c *Conversation) tellSaved(emit func(core.Event)) {
+	for _, e := range c.mem.saved {
+		emit(e)
+	}
+	c.mem.saved = nil
+}
+
+// keepMemories keeps what a message of the user asks, by rule, to be remembered, and how the
+// turn ended for the memories that it was given. A turn without memory is not read for
+// memories later either.
+func (c *Conversation) keepMemories(ctx context.Context, o TurnOptions, stop core.StopReason, emit func(core.Event)) error {
+	given := c.mem.given
+	c.mem.given = nil
+	if o.step != "" {
 		return nil
 	}
+	st, err := c.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	if o.NoMemory || !c.app.Config.Bool("memory.enabled") {
+		return st.SkipMemory(ctx, c.Session.ID)
+	}
 	items := memory.FromUserText(o.Prompt)
-	if len(items) == 0 {
+	if len(items)+len(given) == 0 {
 		return nil
 	}
 	m, err := c.app.Memory(ctx, nil)
 	if err != nil {
+		return err
+	}
+	if err := m.MarkOutcome(ctx, given, string(stop)); err != nil || len(items) == 0 {
 		return err
 	}
 	for i := range items {
@@ -107,6 +136,10 @@ func (c *Conversation) capture(ctx context.Context, o TurnOptions, emit func(cor
 		return err
 	}
 	for _, r := range results {
+		if r.Action == memory.ActionRefused {
+			emit(core.Event{Type: core.EventNotice, Text: "not remembered: " + r.Reason})
+			continue
+		}
 		emit(core.Event{Type: core.EventMemory, Action: r.Action, ID: r.ID, Content: r.Content})
 	}
 	return nil
@@ -215,6 +248,13 @@ func (a *App) Extract(ctx context.Context, o ExtractOptions) (Extraction, error)
 		said = fmt.Sprintf("%d conversations, %d kept, %d dropped", out.Sessions, len(out.Results), out.Dropped)
 	}
 	return out, errors.Join(err, m.NoteExtraction(context.WithoutCancel(ctx), said))
+}
+
+// Remembered is a memory that background work changed.
+type Remembered struct {
+	Action  string `json:"action"`
+	ID      string `json:"id"`
+	Content string `json:"content"`
 }
 
 // Reflection is what App.Reflect did.

@@ -107,6 +107,7 @@ type Conversation struct {
 	repaired []string // names of calls that were interrupted
 	known    map[string]string
 	opt      TurnOptions
+	mem      remembering
 	granted  []string // rules for this session
 	used     core.Usage
 	fresh    bool // not stored yet
@@ -316,6 +317,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		c.fresh = false
 	}
 	emit(core.Event{Type: core.EventSession, SessionID: c.Session.ID})
+	c.tellSaved(emit)
 	c.learned(ctx, st, model)
 	if err := c.makeRoom(ctx, st, o.Prompt, emit); err != nil {
 		return Result{}, err
@@ -370,7 +372,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	c.history = out.Messages
 	c.remember(ctx, st, model)
 	session.finish(ctx)
-	if err := c.capture(context.WithoutCancel(ctx), o, emit); err != nil {
+	if err := c.keepMemories(context.WithoutCancel(ctx), o, out.Stop, emit); err != nil {
 		emit(core.Event{Type: core.EventNotice, Text: "what was to be remembered is not stored: " + err.Error()})
 	}
 	own := out.Usage

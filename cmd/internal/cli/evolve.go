@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
 	"github.com/lingjiyidong/lj/cmd/internal/app"
@@ -52,6 +53,11 @@ func newEvolve(f *factory) *cobra.Command {
 					fmt.Fprintln(f.Out, f.p.T("nothing new"))
 				} else if err == nil && !dry {
 					fmt.Fprintln(f.Err, f.p.T("%d requests, %d tokens", res.Requests, res.Tokens))
+				}
+				if !f.json {
+					for _, m := range res.Memories {
+						fmt.Fprintln(f.Out, f.p.T("memory %s: %s", m.Action, runewidth.Truncate(oneLine(m.Content), 100, "…")))
+					}
 				}
 				if every == 0 {
 					return err
