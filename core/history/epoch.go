@@ -43,6 +43,8 @@ type EpochOptions struct {
 	Facts string
 	// Summaries are what a model wrote about earlier turns, in their order.
 	Summaries []Summary
+	// Whole is the first turn whose messages have their bytes; earlier ones are only spoken of.
+	Whole int
 	// Running says that the newest turn is being answered: its user message stays whole.
 	Running bool
 }
@@ -117,7 +119,7 @@ func Begin(msgs []core.StoredMessage, o EpochOptions) Epoch {
 	room := int(float64(o.Budget) * keepShare)
 	from := len(all)
 	used := 0
-	for from > 0 {
+	for from > 0 && all[from-1].n >= o.Whole {
 		n := o.size(all[from-1].msgs)
 		if used+n > room && (from < len(all) || !o.Running) {
 			break
@@ -135,7 +137,7 @@ func Begin(msgs []core.StoredMessage, o EpochOptions) Epoch {
 	switch {
 	case used > room:
 		keep = o.fit(keep, room)
-	case from == len(all) && from > 0:
+	case from == len(all) && from > 0 && all[from-1].n >= o.Whole:
 		// A finished turn too large to stay as it is stays in short where that is possible.
 		if k := o.fit(all[from-1].msgs, room); o.size(k) <= room {
 			from--

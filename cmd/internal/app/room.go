@@ -64,7 +64,7 @@ func (c *Conversation) makeRoom(ctx context.Context, st *store.Store, prompt str
 	if !c.unsound && c.tokens(c.history)+c.app.meter.Correct(history.Estimate(prompt)) <= c.messageBudget() {
 		return nil
 	}
-	return c.newEpoch(ctx, st, false, emit)
+	return c.newEpoch(ctx, st, c.history, false, emit)
 }
 
 // fits says whether a running turn may send its messages as they are.
@@ -83,14 +83,29 @@ func (c *Conversation) fits(msgs []json.RawMessage, lastTokens, lastBytes int) b
 	return c.tokens(msgs[1:]) <= c.messageBudget()
 }
 
+// keptBytes is how many bytes of messages an epoch can keep for each token of the budget;
+// more is not even read.
+const keptBytes = 3
+
 // newEpoch records a new beginning of the conversation in its log and goes on from it.
-// running says that a turn is being answered.
-func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, running bool, emit func(core.Event)) error {
-	msgs, err := st.Messages(ctx, c.Session.ID)
+// current is what the last request held; running says that a turn is being answered.
+func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, current []json.RawMessage, running bool, emit func(core.Event)) error {
+	sizes, err := st.TurnSizes(ctx, c.Session.ID)
 	if err != nil {
 		return err
 	}
-	before := c.app.meter.Correct(sum(raws(history.Current(msgs))))
+	whole, from, bytes := 0, store.EndOfLog, 0
+	for _, t := range sizes {
+		if bytes += t.Bytes; bytes > c.messageBudget()*keptBytes && from != store.EndOfLog {
+			break
+		}
+		whole, from = t.Turn, min(from, t.First)
+	}
+	msgs, err := st.LogFrom(ctx, c.Session.ID, from)
+	if err != nil {
+		return err
+	}
+	before := c.tokens(current)
 	state, err := c.state(ctx, st)
 	if err != nil {
 		return err
@@ -110,7 +125,7 @@ func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, running bo
 			return llm.EncodeToolResult(id, text)
 		},
 		User:  llm.EncodeUser,
-		State: state, Facts: c.app.facts(), Summaries: texts, Running: running,
+		State: state, Facts: c.app.facts(), Summaries: texts, Running: running, Whole: whole,
 	})
 	// What was recorded is in force, also when the turn is being cancelled.
 	if err := st.Append(context.WithoutCancel(ctx), c.Session.ID, e.Messages...); err != nil {
@@ -131,14 +146,6 @@ func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, running bo
 	}
 	emit(core.Event{Type: core.EventCompact, Data: data})
 	return nil
-}
-
-func sum(msgs []json.RawMessage) int {
-	n := 0
-	for _, m := range msgs {
-		n += history.EstimateMessage(m)
-	}
-	return n
 }
 
 func raws(msgs []core.StoredMessage) []json.RawMessage {

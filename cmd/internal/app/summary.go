@@ -100,7 +100,7 @@ var thinkingText = regexp.MustCompile(`(?s)<think(?:ing)?>.*?</think(?:ing)?>`)
 
 // title gives a session a title by the cheap model, unless the user named it.
 func (a *App) title(ctx context.Context, st *store.Store, ask *Cheap, s core.Session) (string, error) {
-	msgs, err := st.Messages(ctx, s.ID)
+	msgs, err := st.LogFrom(ctx, s.ID, store.EndOfLog)
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +146,11 @@ func (a *App) summaryDue(ctx context.Context, st *store.Store, s core.Session, i
 	if s.Turns <= after {
 		return nil, after, false, nil
 	}
-	msgs, err := st.Messages(ctx, s.ID)
+	msgs, err := st.LogFrom(ctx, s.ID, store.EndOfLog)
+	if err != nil {
+		return nil, after, false, err
+	}
+	sizes, err := st.TurnSizes(ctx, s.ID)
 	if err != nil {
 		return nil, after, false, err
 	}
@@ -157,9 +161,9 @@ func (a *App) summaryDue(ctx context.Context, st *store.Store, s core.Session, i
 			n++
 		}
 	}
-	for _, m := range history.Log(msgs) {
-		if m.Turn > after {
-			tokens += history.EstimateMessage(m.Raw)
+	for _, x := range sizes {
+		if x.Turn > after {
+			tokens += x.Bytes / 4
 		}
 	}
 	tokens = a.meter.Correct(tokens)

@@ -29,7 +29,7 @@ func (c *Conversation) Compact(ctx context.Context) (before, after int, err erro
 		return 0, 0, core.Errorf(core.KindUsage, "there is nothing to make room in yet")
 	}
 	before = c.tokens(c.history)
-	if err := c.newEpoch(ctx, st, false, func(core.Event) {}); err != nil {
+	if err := c.newEpoch(ctx, st, c.history, false, func(core.Event) {}); err != nil {
 		return before, before, err
 	}
 	return before, c.tokens(c.history), nil

@@ -189,7 +189,11 @@ func (c *Conversation) begin(ctx context.Context) error {
 
 // load reads a stored session and repairs its end, once, when its last process died.
 func (c *Conversation) load(ctx context.Context, st *store.Store) error {
-	msgs, err := st.Messages(ctx, c.Session.ID)
+	epoch, err := st.LastEpoch(ctx, c.Session.ID)
+	if err != nil {
+		return err
+	}
+	msgs, err := st.LogFrom(ctx, c.Session.ID, epoch)
 	if err != nil {
 		return err
 	}
@@ -358,8 +362,8 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		Events: emit, MaxSteps: steps, Budget: budget, Steer: o.Steer,
 		Estimate: func(n int) int { return n / 3 }, Now: a.opt.Now,
 		Fits: c.fits,
-		TooLong: func(ctx context.Context, _ []json.RawMessage) ([]json.RawMessage, error) {
-			if err := c.newEpoch(ctx, st, true, emit); err != nil {
+		TooLong: func(ctx context.Context, msgs []json.RawMessage) ([]json.RawMessage, error) {
+			if err := c.newEpoch(ctx, st, msgs[1:], true, emit); err != nil {
 				return nil, err
 			}
 			return append([]json.RawMessage{llm.EncodeSystem(c.Session.System)}, c.history...), nil
