@@ -578,3 +578,100 @@ func (u *user) newest() string {
 	}
 	return list[0].ID
 }
+
+// A server whose window is smaller than the settings say refuses once; the conversation
+// goes on from a digest. What can never fit is said clearly, and the next turn goes on.
+func TestServerSaysTooLong(t *testing.T) {
+	t.Parallel()
+	s, err := llmtest.Start(llmtest.Script{Options: llmtest.Options{TokenLimit: 12000}, Turns: []llmtest.Turn{{Times: -1, Func: func(r llmtest.Request) llmtest.Turn {
+		n := 0
+		for i := len(r.Message) - 1; i >= 0 && r.Message[i].Role != "user"; i-- {
+			n++
+		}
+		if n >= 6 || strings.Contains(r.Last("user").Content, "short") {
+			return llmtest.Turn{Text: "done"}
+		}
+		return llmtest.Turn{Calls: []llmtest.Call{{Name: "bash", Args: map[string]any{"command": fmt.Sprintf("seq %d %d", r.Seq, r.Seq+1500)}}}}
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	u := newUser(t, s.URL())
+	for i := range 4 {
+		before := len(s.Requests())
+		args := []string{"run", "--yolo"}
+		if i > 0 {
+			args = append(args, "--continue")
+		}
+		if out, errs, status := u.run(append(args, "look at part "+fmt.Sprint(i))...); status != 0 {
+			t.Fatalf("turn %d: %d %s%s", i+1, status, out, errs)
+		}
+		refused := 0
+		for _, r := range s.Requests()[before:] {
+			if r.Status == 400 {
+				refused++
+			}
+		}
+		if refused > 1 {
+			t.Errorf("turn %d: %d requests were refused", i+1, refused)
+		}
+	}
+	before := len(s.Requests())
+	out, errs, status := u.run("run", "--yolo", "--continue", "--output", "json", strings.Repeat("a very long question ", 4000))
+	if status != 1 || !strings.Contains(out, `"status":"limit"`) || !strings.Contains(out, "longer than the model takes") {
+		t.Errorf("what can't fit: %d %s%s", status, out, errs)
+	}
+	if n := len(s.Requests()) - before; n != 2 {
+		t.Errorf("%d requests for what can't fit", n)
+	}
+	if out, errs, status := u.run("run", "--yolo", "--continue", "a short one"); status != 0 || out != "done\n" {
+		t.Errorf("afterwards: %d %s%s", status, out, errs)
+	}
+	for _, e := range s.Errors() {
+		t.Error(e)
+	}
+}
+
+// The window is judged by what the server reports: Chinese at a token a character is
+// compressed before the server has to refuse it; English that fits is left alone, and the
+// shown figure is near the truth.
+func TestWindowIsCalibrated(t *testing.T) {
+	t.Parallel()
+	s, err := llmtest.Start(llmtest.Script{Options: llmtest.Options{TokenLimit: 32000}, Turns: []llmtest.Turn{{Times: -1, Text: "好的"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	u := newUser(t, s.URL())
+	u.env = append(u.env, "LJ_MAX_CONTEXT_TOKENS=32000")
+	compacts := 0
+	for i := range 12 {
+		args := []string{"run", "--output", "stream-json"}
+		if i > 0 {
+			args = append(args, "--continue")
+		}
+		out, errs, status := u.run(append(args, fmt.Sprintf("第%d段：", i)+strings.Repeat("茶馆后台的日志要保留一年并且每天备份到苏州机房去", 170))...)
+		if status != 0 {
+			t.Fatalf("turn %d: %d %s%s", i+1, status, out[max(0, len(out)-300):], errs)
+		}
+		compacts += strings.Count(out, `"type":"compact"`)
+	}
+	for _, r := range s.Requests() {
+		if r.Status != 200 {
+			t.Errorf("request %d was refused", r.Seq)
+		}
+	}
+	if compacts == 0 {
+		t.Error("nothing was compressed")
+	}
+	x := u.talker(app.TurnOptions{Continue: true})
+	res, _ := x.turn("还剩多少？")
+	shown, real := x.c.WindowShare(), 100*res.Usage.PromptTokens/32000
+	if shown < real*7/10 || shown > real*13/10+1 {
+		t.Errorf("%d%% of the window are shown, it is %d%%", shown, real)
+	}
+	for _, e := range s.Errors() {
+		t.Error(e)
+	}
+}

@@ -23,7 +23,20 @@ const budgetShare = 0.8
 func (c *Conversation) messageBudget() int {
 	window := c.app.ContextWindow()
 	n := min(int(float64(window)*budgetShare), window-c.app.Config.Int("max_tokens"))
-	return max(n-estimateTools(c.Session.Tools)-history.Estimate(c.Session.System), 1000)
+	n -= estimateTools(c.Session.Tools) + history.Estimate(c.Session.System)
+	if c.refused > 0 {
+		n = min(n, c.refused)
+	}
+	return max(n, 1000)
+}
+
+// tooLong begins an epoch in the middle of a turn. Where the server refused what the
+// settings allow, its window is smaller than they say: from now on less is sent.
+func (c *Conversation) tooLong(ctx context.Context, st *store.Store, msgs []json.RawMessage, emit func(core.Event)) error {
+	if n := c.tokens(msgs); n <= c.messageBudget() {
+		c.refused = n * 3 / 4
+	}
+	return c.newEpoch(ctx, st, msgs, true, emit)
 }
 
 func estimateTools(raw json.RawMessage) int { return history.Estimate(string(raw)) }

@@ -118,6 +118,7 @@ type Conversation struct {
 	summarised int
 	mentioned  map[int]bool
 	unsound    bool
+	refused    int     // tokens of messages that stay below what the server refused, 0 for nothing
 	metered    float64 // the correction of the estimate as it is stored
 	sizesMu    sync.Mutex
 	sizes      map[*byte]int // guessed tokens by the first byte of a message
@@ -363,7 +364,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		Estimate: func(n int) int { return n / 3 }, Now: a.opt.Now,
 		Fits: c.fits,
 		TooLong: func(ctx context.Context, msgs []json.RawMessage) ([]json.RawMessage, error) {
-			if err := c.newEpoch(ctx, st, msgs[1:], true, emit); err != nil {
+			if err := c.tooLong(ctx, st, msgs[1:], emit); err != nil {
 				return nil, err
 			}
 			return append([]json.RawMessage{llm.EncodeSystem(c.Session.System)}, c.history...), nil
