@@ -68,6 +68,7 @@ func newUserIn(t *testing.T, url, dir string) *user {
 	u.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + u.home, "LJ_HOME=" + filepath.Join(u.home, ".lj"), "LANG=C.UTF-8",
 		"OPENAI_BASE_URL=" + url, "OPENAI_API_KEY=sk-test-0123456789abcdefghij", "LJ_MODEL=m",
+		"LJ_EVOLVE_IDLE=0", // a slow machine must not make requests that no test expects
 	}
 	t.Cleanup(func() {
 		deadline := time.Now().Add(5 * time.Second)

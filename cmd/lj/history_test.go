@@ -675,3 +675,65 @@ func TestWindowIsCalibrated(t *testing.T) {
 		t.Error(e)
 	}
 }
+
+// While a chat is silent its title and its memories are made; who types meanwhile is not
+// kept waiting; /cost and /compact say how it went, and the user's own title stays.
+func TestIdleChat(t *testing.T) {
+	t.Parallel()
+	titles := &llmtest.When{Cause: "title"}
+	s := llmtest.New(
+		llmtest.Turn{When: &llmtest.When{Cause: "turn"}, Text: "the kettle is on\n", Times: 2},
+		llmtest.Turn{When: titles, Text: "too late", Silence: time.Hour},
+		llmtest.Turn{When: titles, Text: "Kettles and tea"},
+		llmtest.Turn{When: &llmtest.When{Cause: "extraction"}, Text: "[]", Times: -1},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	u.env = append(u.env, "LJ_EVOLVE_IDLE=1")
+	count := func(cause string) (n int) {
+		for _, r := range s.Requests() {
+			if r.Cause == cause {
+				n++
+				if cause != "turn" && len(r.Tools) > 0 {
+					t.Errorf("a request for %s has tools", cause)
+				}
+			}
+		}
+		return n
+	}
+	x, wait := u.terminal()
+	x.see("/help lists the commands")
+	x.say("my kitchen has a copper kettle from Sheffield\r")
+	x.see("1 requests")
+	waitUntil(t, "the first title", func() bool { return count("title") == 1 })
+	x.say("and two blue teapots from Leeds\r")
+	x.see("1 requests")
+	waitUntil(t, "the second title", func() bool { return count("title") == 2 })
+	waitUntil(t, "extraction", func() bool { return count("extraction") > 0 })
+	x.say("/cost\r")
+	x.see("title")
+	x.see("tokens in all")
+	x.see("title      done")
+	x.say("/title my own words\r")
+	x.say("/title\r")
+	x.see("my own words")
+	x.say("/compact\r")
+	x.see("tokens before")
+	x.see("summary    skipped")
+	x.say("/exit\r")
+	if st := wait(); st != 0 {
+		t.Errorf("exit status %d", st)
+	}
+	if out, errs, status := u.run("evolve", "--only", "titles"); status != 0 || !strings.Contains(out, "nothing new") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	if out, _, _ := u.run("sessions", "list"); !strings.Contains(out, "my own words") {
+		t.Errorf("titles: %s", out)
+	}
+	if count("title") != 2 {
+		t.Errorf("%d requests for titles", count("title"))
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+}
