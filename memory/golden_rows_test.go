@@ -122,7 +122,7 @@ func TestGoldenSelection(t *testing.T) {
 		var sel Selection
 		err := f.st.ReadMemory(t.Context(), func(r core.MemoryReader) error {
 			var err error
-			sel, err = f.pick(t.Context(), r, c.Topic, c.Limit, 1<<30, false)
+			sel, err = f.pick(t.Context(), r, c.Topic, closeness{}, c.Limit, 1<<30, false)
 			return err
 		})
 		if err != nil {

@@ -60,10 +60,11 @@ func (s *Service) Search(ctx context.Context, query string, k int, all bool) ([]
 			return nil, err
 		}
 	}
+	near := s.meaning(ctx, strings.TrimSpace(query))
 	var out []Hit
 	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
 		var err error
-		out, err = s.search(ctx, r, query, k, all)
+		out, err = s.search(ctx, r, query, near, k, all)
 		return err
 	})
 	if out == nil {
@@ -107,7 +108,7 @@ func (s *Service) queryWords(query string) []queryWord {
 	return out
 }
 
-func (s *Service) search(ctx context.Context, r core.MemoryReader, query string, k int, all bool) ([]Hit, error) {
+func (s *Service) search(ctx context.Context, r core.MemoryReader, query string, near closeness, k int, all bool) ([]Hit, error) {
 	states, project := []string(nil), s.scope()
 	if all {
 		states, project = []string{"*"}, "*"
@@ -223,6 +224,9 @@ func (s *Service) search(ctx context.Context, r core.MemoryReader, query string,
 		if out[i].State != core.MemoryActive {
 			out[i].Score *= 0.8
 		}
+	}
+	if out, err = s.rerank(ctx, r, near, out); err != nil {
+		return nil, err
 	}
 	sort.Slice(out, func(i, j int) bool {
 		a, b := out[i], out[j]

@@ -29,7 +29,7 @@ type Selection struct {
 	Dropped []int64
 	// Overrun is by how many characters the ones that always stay exceed the budget.
 	Overrun int
-	// Method says how relevance was found: "lexical".
+	// Method says how relevance was found: lexical, and why, or hybrid.
 	Method string
 	now    time.Time
 }
@@ -61,10 +61,11 @@ func (s *Service) Select(ctx context.Context, topic string) (Selection, error) {
 	if err := s.upkeep(ctx); err != nil {
 		return Selection{}, err
 	}
+	near := s.meaning(ctx, strings.TrimSpace(topic))
 	var sel Selection
 	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
 		var err error
-		sel, err = s.pick(ctx, r, topic, s.limit, s.budget, true)
+		sel, err = s.pick(ctx, r, topic, near, s.limit, s.budget, true)
 		return err
 	})
 	return sel, err
@@ -76,11 +77,16 @@ type ranked struct {
 	why             string
 }
 
-func (s *Service) rank(r core.MemoryRank, topic string, now time.Time) ranked {
+func (s *Service) rank(r core.MemoryRank, topic string, near closeness, now time.Time) ranked {
 	k := ranked{MemoryRank: r, rec: Recency(r.LastUsedAt, now)}
-	k.rel = relevanceOf(r.Keywords, r.Tags, topic)
+	k.rel = near.weigh(r.ID, relevanceOf(r.Keywords, r.Tags, topic))
 	k.score = Score(k.rel, r.Importance, k.rec, r.Priority)
 	return k
+}
+
+func rankOf(m core.Memory) core.MemoryRank {
+	return core.MemoryRank{ID: m.ID, Priority: m.Priority, Importance: m.Importance, LastUsedAt: m.LastUsedAt,
+		Keywords: strings.Join(m.Keywords, "\n"), Tags: strings.Join(m.Tags, "\n")}
 }
 
 // relevanceOf is Relevance on the stored form of keywords and tags.
@@ -123,9 +129,9 @@ func hasLine(list, s string) bool {
 }
 
 // pick chooses within one transaction; pins false leaves the rule for pinned rows out.
-func (s *Service) pick(ctx context.Context, r core.MemoryReader, topic string, limit, budget int, pins bool) (Selection, error) {
+func (s *Service) pick(ctx context.Context, r core.MemoryReader, topic string, near closeness, limit, budget int, pins bool) (Selection, error) {
 	now := s.now()
-	sel := Selection{Method: "lexical", now: now}
+	sel := Selection{Method: near.method, now: now}
 	low := strings.ToLower(topic)
 	total, _, err := r.MemoryTotals(ctx)
 	if err != nil {
@@ -142,10 +148,9 @@ func (s *Service) pick(ctx context.Context, r core.MemoryReader, topic string, l
 		}
 	}
 	full := map[int64]core.Memory{}
-	rankOf := func(m core.Memory) ranked {
+	ranks := func(m core.Memory) ranked {
 		full[m.ID] = m
-		return s.rank(core.MemoryRank{ID: m.ID, Priority: m.Priority, Importance: m.Importance, LastUsedAt: m.LastUsedAt,
-			Keywords: strings.Join(m.Keywords, "\n"), Tags: strings.Join(m.Tags, "\n")}, low, now)
+		return s.rank(rankOf(m), low, near, now)
 	}
 	var pinned []ranked
 	if pins {
@@ -154,7 +159,7 @@ func (s *Service) pick(ctx context.Context, r core.MemoryReader, topic string, l
 			return sel, err
 		}
 		for _, m := range list {
-			pinned = append(pinned, rankOf(m))
+			pinned = append(pinned, ranks(m))
 		}
 		sort.SliceStable(pinned, func(i, j int) bool {
 			if a, b := pinned[i].Priority == 0, pinned[j].Priority == 0; a != b {
@@ -183,12 +188,12 @@ func (s *Service) pick(ctx context.Context, r core.MemoryReader, topic string, l
 		critical = rest
 	}
 	for _, m := range critical {
-		take(rankOf(m), "CRITICAL")
+		take(ranks(m), "CRITICAL")
 	}
 	for _, k := range pinned {
 		take(k, "pinned")
 	}
-	pool, err := s.gather(ctx, r, low, limit, now)
+	pool, err := s.gather(ctx, r, low, near, limit, now)
 	if err != nil {
 		return sel, err
 	}
@@ -266,7 +271,7 @@ func (s *Service) fit(sel *Selection, budget int) {
 // small store that is every row. In a large one: what the index finds for the topic, and
 // of each group of equal priority and importance the most recently used, as without a
 // word in common nothing else tells the rows of a group apart.
-func (s *Service) gather(ctx context.Context, r core.MemoryReader, topic string, limit int, now time.Time) ([]ranked, error) {
+func (s *Service) gather(ctx context.Context, r core.MemoryReader, topic string, near closeness, limit int, now time.Time) ([]ranked, error) {
 	few, err := r.FewMemories(ctx, smallStore)
 	if err != nil {
 		return nil, err
@@ -275,20 +280,20 @@ func (s *Service) gather(ctx context.Context, r core.MemoryReader, topic string,
 	if few {
 		list, err = r.MemoryRanks(ctx, s.scope(), smallStore)
 	} else {
-		list, err = s.gatherLarge(ctx, r, topic, limit, now)
+		list, err = s.gatherLarge(ctx, r, topic, near, limit, now)
 	}
 	if err != nil {
 		return nil, err
 	}
 	out := make([]ranked, len(list))
 	for i, k := range list {
-		out[i] = s.rank(k, topic, now)
+		out[i] = s.rank(k, topic, near, now)
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].score > out[j].score })
 	return out, nil
 }
 
-func (s *Service) gatherLarge(ctx context.Context, r core.MemoryReader, topic string, limit int, now time.Time) ([]core.MemoryRank, error) {
+func (s *Service) gatherLarge(ctx context.Context, r core.MemoryReader, topic string, near closeness, limit int, now time.Time) ([]core.MemoryRank, error) {
 	var list []core.MemoryRank
 	seen := map[int64]bool{}
 	add := func(more []core.MemoryRank) {
@@ -334,6 +339,13 @@ func (s *Service) gatherLarge(ctx context.Context, r core.MemoryReader, topic st
 		if err := ask(core.MemoryQuery{All: common[i : i+1], Newest: true, Limit: 30}); err != nil {
 			return nil, err
 		}
+	}
+	rows, err := r.MemoriesByID(ctx, near.best())
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range rows {
+		add([]core.MemoryRank{rankOf(m)})
 	}
 	// Without a topic every row has relevance 0.5, with one and no hit 0.1 (or 0.3 without
 	// keywords): the score of a group is bounded by its priority and importance.

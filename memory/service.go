@@ -50,6 +50,9 @@ type Config struct {
 	Mask func(string) string
 	// Limit and Budget of a selection; 0: DefaultLimit and DefaultBudget.
 	Limit, Budget int
+	// Embedder and Vectors add meaning to search and selection; nil: lexical.
+	Embedder Embedder
+	Vectors  VectorStore
 }
 
 // Service is the long-term memory. See the package comment.
@@ -62,6 +65,8 @@ type Service struct {
 	mask    func(string) string
 	limit   int
 	budget  int
+	embed   Embedder
+	vectors VectorStore
 
 	once  sync.Once
 	ready error
@@ -76,7 +81,8 @@ type Service struct {
 
 // New returns a Service. It touches nothing until it is used.
 func New(c Config) *Service {
-	s := &Service{st: c.Store, cut: c.Cutter, project: c.Project, now: c.Now, loc: c.Location, mask: c.Mask, limit: c.Limit, budget: c.Budget, known: map[string]*statement{}}
+	s := &Service{st: c.Store, cut: c.Cutter, project: c.Project, now: c.Now, loc: c.Location, mask: c.Mask, limit: c.Limit, budget: c.Budget,
+		embed: c.Embedder, vectors: c.Vectors, known: map[string]*statement{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -94,12 +100,21 @@ func New(c Config) *Service {
 
 // WithClock returns a Service on the same store with another clock.
 func (s *Service) WithClock(now func() time.Time) *Service {
-	return New(Config{Store: s.st, Cutter: s.cut, Project: s.project, Now: now, Location: s.loc, Mask: s.mask, Limit: s.limit, Budget: s.budget})
+	c := s.config()
+	c.Now = now
+	return New(c)
 }
 
 // For returns a Service on the same store for another project.
 func (s *Service) For(project string) *Service {
-	return New(Config{Store: s.st, Cutter: s.cut, Project: project, Now: s.now, Location: s.loc, Mask: s.mask, Limit: s.limit, Budget: s.budget})
+	c := s.config()
+	c.Project = project
+	return New(c)
+}
+
+func (s *Service) config() Config {
+	return Config{Store: s.st, Cutter: s.cut, Project: s.project, Now: s.now, Location: s.loc, Mask: s.mask, Limit: s.limit, Budget: s.budget,
+		Embedder: s.embed, Vectors: s.vectors}
 }
 
 // prepare mends odd rows and an index that was lost, once.

@@ -407,7 +407,10 @@ type Stats struct {
 
 // Stats counts.
 func (s *Service) Stats(ctx context.Context) (Stats, error) {
-	st := Stats{Method: "lexical (no embeddings endpoint)"}
+	st := Stats{Method: methodLexical + " (no embeddings endpoint)"}
+	if s.embed != nil && s.vectors != nil {
+		st.Method = methodHybrid + " (" + s.embed.Model() + ")"
+	}
 	if err := s.prepare(ctx); err != nil {
 		return st, err
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -125,7 +127,12 @@ func (s *Store) PurgeMemory(ctx context.Context, fn func(core.MemoryWriter) erro
 	// Other processes that read just now can keep the log from being emptied; the next
 	// checkpoint does it then.
 	_, _ = conn.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return nil
+	// A copy from before a migration may hold it too.
+	copies, err := filepath.Glob(s.path + ".schema*.bak")
+	for _, c := range copies {
+		err = errors.Join(err, os.Remove(c))
+	}
+	return err
 }
 
 func (m *memoryTx) close() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/llm"
 	"github.com/lingjiyidong/lj/memory"
 	"github.com/lingjiyidong/lj/memory/segment"
 	"github.com/lingjiyidong/lj/prompts"
@@ -31,9 +32,76 @@ func (a *App) Memory(ctx context.Context, now func() time.Time) (*memory.Service
 		now = a.opt.Now
 	}
 	masks := a.masker()
-	return memory.New(memory.Config{
+	c := memory.Config{
 		Store: st, Cutter: a.segmenter(), Project: a.Project, Now: now, Mask: masks.Mask, Budget: a.Config.Int("memory.max_chars"),
-	}), nil
+	}
+	if e := a.embedder(); e != nil {
+		c.Embedder, c.Vectors = e, vectors{st}
+	}
+	return memory.New(c), nil
+}
+
+// embedder makes vectors with the configured server; nil without one.
+func (a *App) embedder() memory.Embedder {
+	base, model := a.Config.String("embedding.base_url"), a.Config.String("embedding.model")
+	if base == "" || model == "" {
+		return nil
+	}
+	key, name := a.Config.String("embedding.api_key"), "embedding.api_key"
+	if s, err := a.FindServer(); err == nil && key == "" && s.BaseURL == base {
+		key, name = s.Key, s.KeyName
+	}
+	return &embedder{a: a, base: base, key: key, keyName: name, model: model}
+}
+
+// embedder is the configured embeddings server.
+type embedder struct {
+	a                         *App
+	base, key, keyName, model string
+}
+
+func (e *embedder) Model() string { return e.model }
+
+func (e *embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	at := "embedding:" + e.base
+	e.a.mu.Lock()
+	c := e.a.client[at]
+	e.a.mu.Unlock()
+	if c == nil {
+		var err error
+		if c, err = llm.New(llm.Config{BaseURL: e.base, APIKey: e.key, KeyName: e.keyName, Model: e.model, ConnectTimeout: e.a.Config.Seconds("timeout.connect"),
+			FirstByteTimeout: e.a.Config.Seconds("timeout.first_byte"), MaxRetries: -1, UserAgent: "lj/" + e.a.opt.Version}); err != nil {
+			return nil, err
+		}
+		e.a.mu.Lock()
+		e.a.client[at] = c
+		e.a.mu.Unlock()
+	}
+	return c.Embed(ctx, e.model, texts)
+}
+
+// vectors keeps vectors in the store.
+type vectors struct{ st *store.Store }
+
+func (v vectors) Without(ctx context.Context, model string, limit int) ([]memory.Unvectored, error) {
+	list, err := v.st.MemoriesWithoutVector(ctx, model, limit)
+	out := make([]memory.Unvectored, len(list))
+	for i, t := range list {
+		out[i] = memory.Unvectored(t)
+	}
+	return out, err
+}
+
+func (v vectors) Set(ctx context.Context, model string, texts []memory.Unvectored, list [][]float32) error {
+	out := make([]store.MemoryText, len(texts))
+	for i, t := range texts {
+		out[i] = store.MemoryText(t)
+	}
+	return v.st.SetMemoryVectors(ctx, model, out, list)
+}
+
+func (v vectors) Near(ctx context.Context, model, project string, q []float32, fn func(int64, float64)) error {
+	return v.st.NearMemories(ctx, model, project, q, fn)
 }
 
 // segmenter is the process's divider of text.
@@ -73,6 +141,9 @@ func (c *Conversation) memoryBlock(ctx context.Context, o TurnOptions, emit func
 	sel, err := m.Select(ctx, o.Prompt)
 	if err != nil {
 		return "", err
+	}
+	if _, failed, ok := strings.Cut(sel.Method, "lexical: "); ok {
+		emit(core.Event{Type: core.EventNotice, Text: "memories are chosen by words alone: " + failed})
 	}
 	if len(sel.Items) == 0 {
 		return "", nil

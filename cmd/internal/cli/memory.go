@@ -340,6 +340,9 @@ func newMemory(f *factory) *cobra.Command {
 						fmt.Fprintf(f.Out, "         score %.3f = relevance %.3f, recency %.1f: %s\n", it.Score, it.Relevance, it.Recency, it.Why)
 					}
 				}
+				if explain {
+					fmt.Fprintln(f.Err, "lj: "+f.p.T("%d rows to choose from, found by: %s", s.Rows, s.Method))
+				}
 				if s.Overrun > 0 {
 					fmt.Fprintln(f.Err, "lj: "+f.p.T("the memories that always stay are %d characters over the budget", s.Overrun))
 				}
