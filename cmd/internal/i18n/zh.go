@@ -217,6 +217,34 @@ var chinese = map[string]string{
 
 	// Talking, setting up, the walk-through.
 
+	// Long conversations, costs, evolve.
+	"%d tokens in all, %d%% of the prompt cached; %d tokens today": "共 %d 个 token，提示的 %d%% 来自缓存；今天共 %d 个 token",
+	"%s: %d of %d": "%s：已用 %d，上限 %d",
+	"where the server reported nothing it is guessed": "服务器没有报告的部分是估计值",
+	"never":                        "从未",
+	"up to turn %d":                "到第 %d 轮",
+	"%d entries, all of them good": "%d 条记录，全部正确",
+	"%d requests, %d tokens":       "%d 个请求，%d 个 token",
+	"Do the background work that waits: titles, summaries, memories": "做等着的后台工作：标题、摘要、记忆",
+	"One pass over what is new: titles of conversations, summaries of long ones, memories from what\nwas said. Nothing new: no request. It may be stopped at any time and goes on where it was.": "处理一遍新的内容：会话的标题、长会话的摘要、从谈话中提取的记忆。\n没有新内容就不发请求。可以随时停下，下次从停下的地方继续。",
+	"The journal: what changed, why, and how to take it back":                 "日志：改了什么、为什么、怎样撤回",
+	"Why something is as it is: a tool, the prompt, a memory, a conversation": "为什么是现在这样：工具、提示、记忆、会话",
+	"again and again, with so much time between: 1h":                          "一遍又一遍，中间隔这么久：1h",
+	"at most so many tokens in this pass":                                     "这一遍最多这么多 token",
+	"check every entry against what it speaks of":                             "把每条记录与它所说的东西核对",
+	"nothing new":                             "没有新内容",
+	"only these kinds: %s":                    "只做这些种类：%s",
+	"take it back:":                           "撤回：",
+	"the journal is empty":                    "日志是空的",
+	"there is nothing to make room in yet":    "还没有可以压缩的内容",
+	"another lj does the background work now": "另一个 lj 正在做后台工作",
+	"try again when it has ended":             "等它结束后再试",
+	"raise it with lj config set %s N":        "用 lj config set %s N 提高上限",
+	"lj evolve log lists them":                "lj evolve log 会列出它们",
+	"lj evolve log lists what it knows":       "lj evolve log 会列出它知道的",
+	"evolve knows nothing of %q":              "evolve 不认识 %q",
+	"the next pass tries them again":          "下一遍会再试",
+
 	// Errors, as they are printed.
 	"interrupted":                   "已中断",
 	"no model server is configured": "没有配置模型服务器",
