@@ -15,7 +15,7 @@ import (
 )
 
 func newEvolve(f *factory) *cobra.Command {
-	var dry bool
+	var dry, auto bool
 	var only []string
 	var budget int
 	var watch string
@@ -79,6 +79,7 @@ func newEvolve(f *factory) *cobra.Command {
 	cmd.Flags().BoolVar(&dry, "dry-run", false, f.p.T("only say what would be done"))
 	cmd.Flags().StringSliceVar(&only, "only", nil, f.p.T("only these kinds: %s", strings.Join(app.EvolveKinds(), ", ")))
 	cmd.Flags().IntVar(&budget, "budget-tokens", 0, f.p.T("at most so many tokens in this pass"))
+	cmd.Flags().BoolVar(&auto, "auto", false, f.p.T("let proposals go live without a decision (so far a pass makes none)"))
 	cmd.Flags().StringVar(&watch, "watch", "", f.p.T("again and again, with so much time between: 1h"))
 	cmd.AddCommand(newEvolveLog(f), newEvolveWhy(f))
 	return cmd

@@ -232,6 +232,7 @@ var chinese = map[string]string{
 	"again and again, with so much time between: 1h":                          "一遍又一遍，中间隔这么久：1h",
 	"at most so many tokens in this pass":                                     "这一遍最多这么多 token",
 	"check every entry against what it speaks of":                             "把每条记录与它所说的东西核对",
+	"let proposals go live without a decision (so far a pass makes none)":     "建议不经决定就生效（目前还不产生建议）",
 	"nothing new":                             "没有新内容",
 	"only these kinds: %s":                    "只做这些种类：%s",
 	"take it back:":                           "撤回：",
