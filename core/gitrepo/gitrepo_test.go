@@ -3,6 +3,7 @@ package gitrepo_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -109,6 +110,56 @@ func TestGitReadsWhatIsWritten(t *testing.T) {
 	}
 	if tag, err := r.PlanTag("a/v1", first.Commit); err != nil || tag.Tag != first.Tag || len(tag.Objects) != 0 {
 		t.Errorf("%+v %v", tag, err)
+	}
+}
+
+// The index is read as git lists it, conflicts aside.
+func TestReadIndex(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		if err != nil && args[0] != "merge" {
+			t.Fatalf("git %v: %v", args, err)
+		}
+		return string(out)
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	for _, name := range []string{"a", "b", "茶"} {
+		put(name, name+"\n")
+	}
+	git("add", "-A")
+	git("commit", "-qm", "one")
+	git("checkout", "-qb", "other")
+	put("a", "other\n")
+	git("commit", "-qam", "two")
+	git("checkout", "-q", "main")
+	put("a", "main\n")
+	git("commit", "-qam", "three")
+	git("merge", "other")
+	list, err := gitrepo.ReadIndex(filepath.Join(dir, ".git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, e := range list {
+		got = append(got, e.Hash.String()+" "+e.Path)
+	}
+	for line := range strings.SplitSeq(git("-c", "core.quotepath=off", "ls-files", "-s"), "\n") {
+		if f := strings.Fields(line); len(f) == 4 && f[2] == "0" {
+			want = append(want, f[1]+" "+f[3])
+		}
+	}
+	if len(want) != 2 || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%q, git says %q", got, want)
 	}
 }
 

@@ -102,13 +102,28 @@ func (o *Objects) HasOwn(h Hash) bool {
 	return o.opened(false).HasEncodedObject(plumbing.Hash(h)) == nil
 }
 
-// Has says whether an object is in the store or behind it.
+// Has says whether an object is in the store, or behind it in a pack. A loose object behind
+// does not count: nothing may refer to it, and then git's next clean-up removes it.
 func (o *Objects) Has(h Hash) bool {
 	if o.HasOwn(h) {
 		return true
 	}
 	s := o.opened(true)
-	return s != nil && s.HasEncodedObject(plumbing.Hash(h)) == nil
+	if s == nil {
+		return false
+	}
+	name := h.String()
+	if _, err := os.Lstat(filepath.Join(o.behind, "objects", name[:2], name[2:])); err == nil {
+		return false
+	}
+	return s.HasEncodedObject(plumbing.Hash(h)) == nil
+}
+
+// refresh looks at the packs behind again: git may have packed what was loose.
+func (o *Objects) refresh() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.store = nil
 }
 
 // opened is the storage for reading: the own one, or the one behind, nil for none.
@@ -215,19 +230,24 @@ func (o *Objects) Read(h Hash) (kind string, size int64, body io.ReadCloser, err
 	if f, err := os.Open(o.path(h)); err == nil {
 		return readLoose(f)
 	}
-	for _, s := range []*filesystem.Storage{o.opened(false), o.opened(true)} {
-		if s == nil {
-			continue
+	for again := range 2 {
+		for _, s := range []*filesystem.Storage{o.opened(false), o.opened(true)} {
+			if s == nil {
+				continue
+			}
+			obj, err := s.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
+			if err != nil {
+				continue
+			}
+			r, err := obj.Reader()
+			if err != nil {
+				return "", 0, nil, fmt.Errorf("read object %s: %w", h, err)
+			}
+			return obj.Type().String(), obj.Size(), r, nil
 		}
-		obj, err := s.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
-		if err != nil {
-			continue
+		if again == 0 {
+			o.refresh()
 		}
-		r, err := obj.Reader()
-		if err != nil {
-			return "", 0, nil, fmt.Errorf("read object %s: %w", h, err)
-		}
-		return obj.Type().String(), obj.Size(), r, nil
 	}
 	return "", 0, nil, fmt.Errorf("%w: %s", ErrNoObject, h)
 }
@@ -407,7 +427,8 @@ func ReadIndex(gitDir string) ([]IndexEntry, error) {
 	}
 	out := make([]IndexEntry, 0, len(idx.Entries))
 	for _, e := range idx.Entries {
-		if e.Stage != index.Merged || e.SkipWorktree || e.IntentToAdd {
+		// Zero, which go-git's constant Merged is not.
+		if e.Stage != 0 || e.SkipWorktree || e.IntentToAdd {
 			continue
 		}
 		out = append(out, IndexEntry{

@@ -226,13 +226,14 @@ func (e *Engine) Take(ctx context.Context) (*Record, error) {
 	defer unlock()
 	if e.cache == nil {
 		e.cache = loadCache(filepath.Join(e.o.Dir, "stat"))
-		if e.cache.empty() {
-			e.cache.seed(e.o.Project, e.git)
-		}
 	}
+	e.cache.follow(e.o.Project, e.git)
 	files, dirs, left, err := e.look(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(files, func(f found) bool { return isAttributes(f.path) }) {
+		e.cache.unseed() // git may store other bytes than those of the files
 	}
 	rec := &Record{LeftOut: left, entries: make(map[string]entry, len(files)), Files: len(files)}
 	var todo []found

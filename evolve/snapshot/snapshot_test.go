@@ -13,6 +13,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/gitrepo"
@@ -514,6 +515,115 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// Git may pack, and throw away, what is loose in its repository while a turn runs.
+func TestGitCleansUpMeanwhile(t *testing.T) {
+	dir := busyRepo(t)
+	git(t, dir, "merge", "--abort")
+	// A file that git knows only from an index that was dropped again.
+	put(t, dir, "dangling.txt", "known to nobody\n")
+	git(t, dir, "add", "dangling.txt")
+	git(t, dir, "rm", "-q", "--cached", "dangling.txt")
+	// Files that lie still: their names are taken from git's index.
+	old := time.Now().Add(-time.Hour)
+	for path := range picture(t, dir) {
+		if strings.HasPrefix(path, "src/") && strings.HasSuffix(path, ".go") {
+			if err := os.Chtimes(filepath.Join(dir, path), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	git(t, dir, "update-index", "-q", "--refresh")
+	e := engine(t, dir)
+	before := take(t, e)
+	put(t, dir, "src/p1/f1.go", "package p // first\n")
+	undo(t, e, before, take(t, e), false) // what is behind has been looked at
+	want := picture(t, dir)
+	before = take(t, e)
+	for i := range 5 {
+		put(t, dir, fmt.Sprintf("src/p%d/f%d.go", i, i+5), "package p // changed\n")
+	}
+	put(t, dir, "dangling.txt", "changed\n")
+	git(t, dir, "gc", "-q", "--prune=now")
+	undo(t, e, before, take(t, e), false)
+	got := picture(t, dir)
+	for path, v := range want {
+		if !strings.HasPrefix(path, ".git/") && got[path] != v {
+			t.Errorf("%s is not what it was", path)
+		}
+	}
+}
+
+// Where git stores other bytes than those of the file, the file's count.
+func TestBytesAreThoseOfTheFile(t *testing.T) {
+	for name, attributes := range map[string]string{"tracked": "sub/.gitattributes", "untracked": "sub/.gitattributes", "info": ".git/info/attributes", "the user's": "../home/.config/git/attributes"} {
+		t.Run(name, func(t *testing.T) {
+			top, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("HOME", filepath.Join(top, "home"))
+			t.Setenv("XDG_CONFIG_HOME", "")
+			dir := filepath.Join(top, "repo")
+			run := func(args ...string) {
+				t.Helper()
+				cmd := exec.Command("git", args...)
+				cmd.Dir = dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("git %v: %v: %s", args, err, out)
+				}
+			}
+			put(t, dir, "sub/a.txt", "one\r\ntwo\r\n")
+			put(t, dir, attributes, "*.txt text eol=crlf\n")
+			run("init", "-q")
+			put(t, dir, attributes, "*.txt text eol=crlf\n") // init made .git
+			old := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(filepath.Join(dir, "sub/a.txt"), old, old); err != nil {
+				t.Fatal(err)
+			}
+			run("add", "sub/a.txt")
+			if name == "tracked" {
+				run("add", "-A")
+			}
+			e := engine(t, dir)
+			before := take(t, e)
+			put(t, dir, "sub/a.txt", "agent\n")
+			if out := undo(t, e, before, take(t, e), false); fmt.Sprint(out.Restored) != "[sub/a.txt]" {
+				t.Fatalf("%+v", out)
+			}
+			if b, err := os.ReadFile(filepath.Join(dir, "sub/a.txt")); err != nil || string(b) != "one\r\ntwo\r\n" {
+				t.Errorf("%q %v", b, err)
+			}
+		})
+	}
+}
+
+// What git tracks is recorded though it is ignored, also when it was added between two
+// records.
+func TestTrackedThoughIgnored(t *testing.T) {
+	dir := busyRepo(t)
+	e := engine(t, dir)
+	for _, name := range []string{"kept.log", "late.log"} {
+		if name == "late.log" {
+			put(t, dir, name, "mine\n")
+			git(t, dir, "add", "-f", name)
+			e = open(t, filepath.Join(t.TempDir(), "s"), dir)
+			take(t, e)
+			put(t, dir, "later.log", "mine\n")
+			git(t, dir, "add", "-f", "later.log")
+			name = "later.log"
+		}
+		want := picture(t, dir)[name]
+		before := take(t, e)
+		put(t, dir, name, "agent\n")
+		if out := undo(t, e, before, take(t, e), false); fmt.Sprint(out.Restored) != "["+name+"]" {
+			t.Errorf("%s: %+v", name, out)
+		}
+		if got := picture(t, dir)[name]; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // A record that is cancelled leaves nothing half.
 func TestCancel(t *testing.T) {
 	dir := busyRepo(t)
@@ -537,35 +647,4 @@ func bigRepo(b *testing.B, n int) string {
 	git(b, dir, "add", "-A")
 	git(b, dir, "commit", "-qm", "one")
 	return dir
-}
-
-func BenchmarkTake(b *testing.B) {
-	for _, n := range []int{5000, 50000} {
-		if n > 5000 && os.Getenv("LJ_BENCH_LARGE") == "" {
-			continue
-		}
-		dir := bigRepo(b, n)
-		b.Run(fmt.Sprintf("%d/lj", n), func(b *testing.B) {
-			shadow := filepath.Join(b.TempDir(), "s")
-			open := func() *snapshot.Engine {
-				e, err := snapshot.Open(snapshot.Options{Dir: shadow, Project: dir})
-				if err != nil {
-					b.Fatal(err)
-				}
-				return e
-			}
-			take(b, open())
-			for i := 0; b.Loop(); i++ {
-				put(b, dir, "changed.txt", fmt.Sprint(i))
-				take(b, open())
-			}
-		})
-		b.Run(fmt.Sprintf("%d/baseline_git_add_write_tree", n), func(b *testing.B) {
-			for i := 0; b.Loop(); i++ {
-				put(b, dir, "changed.txt", fmt.Sprint(i))
-				git(b, dir, "add", "-A")
-				git(b, dir, "write-tree")
-			}
-		})
-	}
 }

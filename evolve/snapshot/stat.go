@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +64,7 @@ type statCache struct {
 	trees   map[string]gitrepo.Hash // content of a tree -> its name
 	fresh   map[string]gitrepo.Hash
 	tracked map[string]bool // paths that git tracks
+	index   stat            // of git's index when tracked was read from it
 	dirty   bool
 }
 
@@ -107,29 +110,30 @@ func (c *statCache) tree(raw []byte, put func() (gitrepo.Hash, error)) (gitrepo.
 	return h, err
 }
 
-// seed takes the names of unchanged files from git's index, where their bytes are what git
-// stores: no filters, no line end conversion. The index itself is only read.
-func (c *statCache) seed(project, common string) {
-	if common == "" || filtered(project, common) {
-		return
-	}
+// follow reads from git's index, when it is not the one that was read last, which paths git
+// tracks. Into an empty cache it also takes the names of unchanged files from there, where
+// their bytes are what git stores: no filters, no line end conversion. The index itself is
+// only read.
+func (c *statCache) follow(project, common string) {
 	dir := workGitDir(project)
 	var ix unix.Stat_t
-	if dir == "" || unix.Stat(filepath.Join(dir, "index"), &ix) != nil {
+	if common == "" || dir == "" || unix.Stat(filepath.Join(dir, "index"), &ix) != nil || statOf(&ix) == c.index {
 		return
 	}
+	seed := c.empty()
 	list, err := gitrepo.ReadIndex(dir)
 	if err != nil {
 		return
 	}
-	for _, e := range list {
-		if base := e.Path[strings.LastIndexByte(e.Path, '/')+1:]; base == ".gitattributes" {
-			return
-		}
-	}
+	c.index, c.dirty = statOf(&ix), true
 	c.tracked = make(map[string]bool, len(list))
+	attributes := false
 	for _, e := range list {
 		c.tracked[e.Path] = true
+		attributes = attributes || isAttributes(e.Path)
+	}
+	if !seed || attributes || filtered(project, common) {
+		return
 	}
 	for _, e := range list {
 		var st unix.Stat_t
@@ -145,26 +149,44 @@ func (c *statCache) seed(project, common string) {
 	}
 }
 
-// filtered says whether git might store other bytes than those of the files.
+func isAttributes(path string) bool {
+	return path[strings.LastIndexByte(path, '/')+1:] == ".gitattributes"
+}
+
+// filtered says whether git might store other bytes than those of the files: by settings
+// or attributes of the repository, the user or the machine. An environment that names
+// settings elsewhere counts as such.
 func filtered(project, common string) bool {
-	files := []string{filepath.Join(common, "config"), "/etc/gitconfig"}
-	if home, err := os.UserHomeDir(); err == nil {
-		files = append(files, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config", "git", "config"))
-	}
-	if d := os.Getenv("XDG_CONFIG_HOME"); d != "" {
-		files = append(files, filepath.Join(d, "git", "config"))
-	}
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue
-		}
-		low := strings.ToLower(string(b))
-		if strings.Contains(low, "autocrlf") || strings.Contains(low, "attributesfile") || strings.Contains(low, "[include") {
+	for _, name := range []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_ATTR_SOURCE"} {
+		if v := os.Getenv(name); v != "" && v != os.DevNull && v != "0" {
 			return true
 		}
 	}
-	for _, f := range []string{filepath.Join(common, "info", "attributes"), filepath.Join(project, ".gitattributes")} {
+	work := workGitDir(project)
+	configs := []string{filepath.Join(common, "config"), filepath.Join(common, "config.worktree"), filepath.Join(work, "config.worktree"), "/etc/gitconfig"}
+	attributes := []string{filepath.Join(common, "info", "attributes"), filepath.Join(work, "info", "attributes"), filepath.Join(project, ".gitattributes"), "/etc/gitattributes"}
+	dirs := []string{os.Getenv("XDG_CONFIG_HOME")}
+	if home, err := os.UserHomeDir(); err == nil {
+		configs = append(configs, filepath.Join(home, ".gitconfig"))
+		dirs = append(dirs, filepath.Join(home, ".config"))
+	}
+	for _, d := range dirs {
+		if d != "" {
+			configs = append(configs, filepath.Join(d, "git", "config"))
+			attributes = append(attributes, filepath.Join(d, "git", "attributes"))
+		}
+	}
+	for _, f := range configs {
+		b, err := os.ReadFile(f)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		low := strings.ToLower(string(b))
+		if err != nil || strings.Contains(low, "autocrlf") || strings.Contains(low, "attributesfile") || strings.Contains(low, "[include") {
+			return true
+		}
+	}
+	for _, f := range attributes {
 		if _, err := os.Lstat(f); err == nil {
 			return true
 		}
@@ -172,7 +194,17 @@ func filtered(project, common string) bool {
 	return false
 }
 
-const cacheMagic = "lj-stat-1\n"
+// unseed forgets what was taken from git's index.
+func (c *statCache) unseed() {
+	for p, x := range c.m {
+		if x.at == 0 {
+			delete(c.m, p)
+			c.dirty = true
+		}
+	}
+}
+
+const cacheMagic = "lj-stat-2\n"
 
 // loadCache reads a saved cache; a damaged one is an empty one.
 func loadCache(path string) *statCache {
@@ -181,23 +213,22 @@ func loadCache(path string) *statCache {
 	if err != nil || !bytes.HasPrefix(b, []byte(cacheMagic)) {
 		return c
 	}
-	r := bytes.NewReader(b[len(cacheMagic):])
-	var n uint32
-	if binary.Read(r, binary.LittleEndian, &n) != nil {
+	rest := b[len(cacheMagic):]
+	if len(rest) < statSize+4 {
 		return c
 	}
-	rest := b[len(b)-r.Len():]
-	m := make(map[string]cached, n)
-	const fixed = 4 + 8*5 + 20 + 1 + 4
+	index := readStat(rest)
+	n := binary.LittleEndian.Uint32(rest[statSize:])
+	rest = rest[statSize+4:]
+	m := map[string]cached{}
+	const fixed = statSize + 8 + 20 + 1 + 4
 	for range n {
 		if len(rest) < fixed {
 			return c
 		}
 		var x cached
 		le := binary.LittleEndian
-		x.mode = le.Uint32(rest)
-		x.size, x.mtime, x.ctime = int64(le.Uint64(rest[4:])), int64(le.Uint64(rest[12:])), int64(le.Uint64(rest[20:]))
-		x.inode, x.at = le.Uint64(rest[28:]), int64(le.Uint64(rest[36:]))
+		x.stat, x.at = readStat(rest), int64(le.Uint64(rest[statSize:]))
 		copy(x.hash[:], rest[44:64])
 		tracked := rest[64] == 1
 		l := int(le.Uint32(rest[65:]))
@@ -218,8 +249,25 @@ func loadCache(path string) *statCache {
 	if len(rest) != 0 {
 		return newCache()
 	}
-	c.m = m
+	c.m, c.index = m, index
 	return c
+}
+
+// statSize is the length of a written stat.
+const statSize = 4 + 8*4
+
+func readStat(b []byte) stat {
+	le := binary.LittleEndian
+	return stat{le.Uint32(b), int64(le.Uint64(b[4:])), int64(le.Uint64(b[12:])), int64(le.Uint64(b[20:])), le.Uint64(b[28:])}
+}
+
+func appendStat(b []byte, s stat) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint32(b, s.mode)
+	for _, v := range []uint64{uint64(s.size), uint64(s.mtime), uint64(s.ctime), s.inode} {
+		b = le.AppendUint64(b, v)
+	}
+	return b
 }
 
 // save writes the cache beside the objects. A cache that can't be saved only costs time.
@@ -235,13 +283,9 @@ func (c *statCache) save(path string) {
 	w := bufio.NewWriterSize(f, 256<<10)
 	_, err = io.WriteString(w, cacheMagic)
 	le := binary.LittleEndian
-	var buf []byte
-	buf = le.AppendUint32(buf, uint32(len(c.m)))
+	buf := le.AppendUint32(appendStat(nil, c.index), uint32(len(c.m)))
 	for name, x := range c.m {
-		buf = le.AppendUint32(buf, x.mode)
-		for _, v := range []uint64{uint64(x.size), uint64(x.mtime), uint64(x.ctime), x.inode, uint64(x.at)} {
-			buf = le.AppendUint64(buf, v)
-		}
+		buf = le.AppendUint64(appendStat(buf, x.stat), uint64(x.at))
 		buf = append(buf, x.hash[:]...)
 		t := byte(0)
 		if c.tracked[name] {
