@@ -221,7 +221,14 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 	if newer != nil {
 		m.State, m.SupersededBy, m.ValidTo = core.MemorySuperseded, newer.ID, newer.ValidFrom
 	}
-	id, err := w.AddMemory(ctx, m, p.index)
+	index := p.index
+	for _, f := range kept {
+		inherit(&m, f.m, p.st.retired)
+	}
+	if len(kept) > 0 {
+		index = indexOf(s.cut, m.Content, m.Tags, m.Context)
+	}
+	id, err := w.AddMemory(ctx, m, index)
 	if err != nil {
 		return Result{}, err
 	}
@@ -275,6 +282,28 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 		_, err = s.capCritical(ctx, w, now, id)
 	}
 	return res, err
+}
+
+const inherited = 300 // characters of a replaced text that help to find the new one
+
+// inherit lets a row be found by what the row was about that it replaces: "make ship
+// instead of ship_old" does not say what for.
+func inherit(m *core.Memory, old core.Memory, retired []string) {
+	m.Context = strings.TrimSpace(m.Context + "\n" + clip(old.Content, inherited))
+	gone := map[string]bool{}
+	for _, r := range retired {
+		gone[strings.TrimPrefix(r, "?")] = true
+	}
+	n := 0
+	for _, k := range old.Keywords {
+		if n == 12 {
+			break
+		}
+		if !gone[k] && !stopWords[k] && !stopHan[k] && pronouns[k] == "" && !contains(m.Keywords, k) {
+			m.Keywords = append(m.Keywords[:len(m.Keywords):len(m.Keywords)], k)
+			n++
+		}
+	}
 }
 
 // keepRest stores the parts of a replaced text that the new one says nothing about.

@@ -318,25 +318,31 @@ func (s *Service) gatherLarge(ctx context.Context, r core.MemoryReader, topic st
 		return nil, err
 	}
 	ask := func(q core.MemoryQuery) error {
-		q.Project, q.Column = s.scope(), "words"
+		q.Project = s.scope()
 		more, err := r.RankMemories(ctx, q)
 		add(more)
 		return err
 	}
 	if len(rare) > 0 {
-		if err := ask(core.MemoryQuery{Any: rare, Limit: 150}); err != nil {
+		if err := ask(core.MemoryQuery{Any: rare, Column: "words", Limit: 150}); err != nil {
+			return nil, err
+		}
+	}
+	if len(words) > 0 {
+		// What a row has replaced stands in its context.
+		if err := ask(core.MemoryQuery{Any: words[:min(len(words), 8)], Column: "context", Limit: 40}); err != nil {
 			return nil, err
 		}
 	}
 	for i := 0; i < min(len(common), 3); i++ {
 		for j := i + 1; j < min(len(common), 4); j++ {
-			if err := ask(core.MemoryQuery{All: []string{common[i], common[j]}, Newest: true, Limit: 40}); err != nil {
+			if err := ask(core.MemoryQuery{All: []string{common[i], common[j]}, Column: "words", Newest: true, Limit: 40}); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for i := 0; i < min(len(common), 4); i++ {
-		if err := ask(core.MemoryQuery{All: common[i : i+1], Newest: true, Limit: 30}); err != nil {
+		if err := ask(core.MemoryQuery{All: common[i : i+1], Column: "words", Newest: true, Limit: 30}); err != nil {
 			return nil, err
 		}
 	}

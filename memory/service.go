@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sort"
 	"strconv"
@@ -573,6 +574,9 @@ func (s *Service) Remove(ctx context.Context, id int64) ([]int64, error) {
 					return err
 				}
 			}
+			if err := s.disinherit(ctx, w, m); err != nil {
+				return err
+			}
 			derived, err := w.EraseMemory(ctx, one)
 			if err != nil {
 				return err
@@ -594,6 +598,26 @@ func (s *Service) Remove(ctx context.Context, id int64) ([]int64, error) {
 	clear(s.known)
 	s.mu.Unlock()
 	return gone, nil
+}
+
+// disinherit takes a row's text out of the context of the row that replaced it.
+func (s *Service) disinherit(ctx context.Context, w core.MemoryWriter, old core.Memory) error {
+	if old.SupersededBy == 0 {
+		return nil
+	}
+	m, err := w.Memory(ctx, old.SupersededBy)
+	if errors.Is(err, core.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rest := strings.TrimSpace(strings.ReplaceAll(m.Context, clip(old.Content, inherited), ""))
+	if rest == m.Context {
+		return nil
+	}
+	m.Context = rest
+	return s.put(ctx, w, &m)
 }
 
 // MarkUsed counts that these memories were given to a turn.

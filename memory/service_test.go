@@ -678,3 +678,41 @@ func TestExtract(t *testing.T) {
 }
 
 func coreRequest(args string) core.ToolRequest { return core.ToolRequest{Args: json.RawMessage(args)} }
+
+// A row that replaces another is found by what that one was about, in a large store too.
+func TestReplacementIsFound(t *testing.T) {
+	f := newService(t)
+	for _, c := range []string{"我们用脚本 ship_old 部署", "ship_old 不用了，改用 make ship"} {
+		if _, err := f.Add(t.Context(), Item{Content: c, Category: core.MemoryFact}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hits, err := f.Search(t.Context(), "部署", 5, false); err != nil || len(hits) != 1 || hits[0].ID != 2 {
+		t.Fatalf("%+v %v", hits, err)
+	}
+	defer func() {
+		if _, err := f.Remove(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if hits, err := f.Search(t.Context(), "部署", 5, false); err != nil || len(hits) != 0 {
+			t.Errorf("what was erased still finds: %+v %v", hits, err)
+		}
+	}()
+	var items []Item
+	for i := range 500 {
+		items = append(items, Item{Content: "note " + strings.Repeat(string(rune('a'+i%26)), 3+i/26) + " x", Category: core.MemoryFact})
+	}
+	if _, err := f.IngestBatch(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	sel, err := f.Select(t.Context(), "怎么部署？")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range sel.Items {
+		if it.ID == 2 && it.Relevance > 0.1 {
+			return
+		}
+	}
+	t.Errorf("not chosen: %v", sel.IDs())
+}
