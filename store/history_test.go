@@ -99,7 +99,7 @@ func TestLogFrom(t *testing.T) {
 	if err != nil || from != 4 {
 		t.Fatalf("the epoch is message %d: %v", from, err)
 	}
-	got, err := s.LogFrom(ctx, "a", from)
+	got, err := s.LogFrom(ctx, "a", from, true)
 	if err != nil || len(got) != 8 {
 		t.Fatalf("%d messages: %v", len(got), err)
 	}
@@ -115,9 +115,12 @@ func TestLogFrom(t *testing.T) {
 	if m := got[7]; m.ToolCallID != "c2" || len(m.Raw) < len(long) || m.Content != long {
 		t.Errorf("a later result: %q %d", m.ToolCallID, len(m.Raw))
 	}
-	all, err := s.LogFrom(ctx, "a", store.EndOfLog)
+	all, err := s.LogFrom(ctx, "a", store.EndOfLog, true)
 	if err != nil || len(all) != 6 {
 		t.Errorf("%d messages without epochs: %v", len(all), err)
+	}
+	if said, err := s.LogFrom(ctx, "a", from, false); err != nil || len(said) != 7 {
+		t.Errorf("%d messages without earlier results: %v", len(said), err)
 	}
 	sizes, err := s.TurnSizes(ctx, "a")
 	if err != nil || len(sizes) != 2 || sizes[0].Turn != 2 || sizes[0].First != 6 || sizes[1].Bytes < len(long) || sizes[1].Bytes > 2*len(long) {

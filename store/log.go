@@ -18,12 +18,13 @@ const leanText = 400
 
 // LogFrom reads the log of a session so that a long one costs little: messages from seq on
 // whole, as Messages does, and of those before it what was said and called. Of earlier
-// results the beginning is given, without Raw; what epochs say again is left out there.
-func (s *Store) LogFrom(ctx context.Context, session string, seq int64) ([]core.StoredMessage, error) {
+// results the beginning is given, without Raw, or with results false nothing at all; what
+// epochs say again is left out there.
+func (s *Store) LogFrom(ctx context.Context, session string, seq int64, results bool) ([]core.StoredMessage, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT seq, turn, at, role, note,
 			CASE WHEN seq >= ?2 OR role <> 'tool' THEN text ELSE substr(text, 1, ?3) END,
 			CASE WHEN seq >= ?2 OR role = 'assistant' OR text IS NULL THEN raw WHEN role = 'tool' THEN substr(raw, 1, 512) ELSE x'' END
-		FROM messages WHERE session_id = ?1 AND (seq >= ?2 OR note NOT IN ('epoch', 'copy')) ORDER BY seq`, session, seq, leanText)
+		FROM messages WHERE session_id = ?1 AND (seq >= ?2 OR note NOT IN ('epoch', 'copy') AND (?4 OR role <> 'tool')) ORDER BY seq`, session, seq, leanText, results)
 	if err != nil {
 		return nil, fmt.Errorf("read session %s: %w", session, err)
 	}

@@ -114,7 +114,7 @@ func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, current []
 		}
 		whole, from = t.Turn, min(from, t.First)
 	}
-	msgs, err := st.LogFrom(ctx, c.Session.ID, from)
+	msgs, err := st.LogFrom(ctx, c.Session.ID, from, false)
 	if err != nil {
 		return err
 	}

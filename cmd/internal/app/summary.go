@@ -100,7 +100,7 @@ var thinkingText = regexp.MustCompile(`(?s)<think(?:ing)?>.*?</think(?:ing)?>`)
 
 // title gives a session a title by the cheap model, unless the user named it.
 func (a *App) title(ctx context.Context, st *store.Store, ask *Cheap, s core.Session) (string, error) {
-	msgs, err := st.LogFrom(ctx, s.ID, store.EndOfLog)
+	msgs, err := st.LogFrom(ctx, s.ID, store.EndOfLog, false)
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +146,7 @@ func (a *App) summaryDue(ctx context.Context, st *store.Store, s core.Session, i
 	if s.Turns <= after {
 		return nil, after, false, nil
 	}
-	msgs, err := st.LogFrom(ctx, s.ID, store.EndOfLog)
+	msgs, err := st.LogFrom(ctx, s.ID, store.EndOfLog, true)
 	if err != nil {
 		return nil, after, false, err
 	}

@@ -194,7 +194,7 @@ func (c *Conversation) load(ctx context.Context, st *store.Store) error {
 	if err != nil {
 		return err
 	}
-	msgs, err := st.LogFrom(ctx, c.Session.ID, epoch)
+	msgs, err := st.LogFrom(ctx, c.Session.ID, epoch, false)
 	if err != nil {
 		return err
 	}
