@@ -309,12 +309,18 @@ func (e *Engine) look(ctx context.Context) (files []found, dirs []string, left [
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	seen := map[string]bool{}
 	for _, q := range parts {
 		files, dirs, left = append(files, q.files...), append(dirs, q.dirs...), append(left, q.left...)
 	}
 	// What git tracks, or a tool changes by name, counts also when it is ignored.
-	if len(e.include) > 0 || len(e.cache.tracked) > 0 {
+	missing := len(e.cache.tracked)
+	for _, f := range files {
+		if e.cache.tracked[f.path] {
+			missing--
+		}
+	}
+	if len(e.include) > 0 || missing > 0 {
+		seen := make(map[string]bool, len(files))
 		for _, f := range files {
 			seen[f.path] = true
 		}
