@@ -224,10 +224,14 @@ func (b *toolbox) sync(ctx context.Context) error {
 	return nil
 }
 
-// hasKit says whether there is a toolkit.
+// hasKit says whether there is a toolkit, or what is left of one.
 func (b *toolbox) hasKit() bool {
-	_, err := os.Stat(filepath.Join(b.app.Home, "toolkit"))
-	return err == nil
+	for _, dir := range []string{"toolkit", "bin/tools"} {
+		if _, err := os.Stat(filepath.Join(b.app.Home, dir)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // retire stops an old version when its last call has ended.
