@@ -221,7 +221,8 @@ type MemoryReader interface {
 	MemoriesByID(ctx context.Context, ids []int64) ([]Memory, error)
 	Memories(ctx context.Context, f MemoryFilter) ([]Memory, error)
 	MatchMemories(ctx context.Context, q MemoryQuery) ([]MemoryHit, error)
-	// MemoriesByHash returns the rows with this digest that may be seen from a project.
+	// MemoriesByHash returns the active rows with this digest that may be seen from a
+	// project; with the project "*" those of every project and in every state.
 	MemoriesByHash(ctx context.Context, hash, project string) ([]Memory, error)
 	// MemoryTierTop returns the most recently used rows of a group.
 	MemoryTierTop(ctx context.Context, t MemoryTier, project string, limit int) ([]MemoryRank, error)

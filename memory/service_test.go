@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"database/sql"
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/store"
 )
@@ -715,4 +716,60 @@ func TestReplacementIsFound(t *testing.T) {
 		}
 	}
 	t.Errorf("not chosen: %v", sel.IDs())
+}
+
+// An import that is made again adds nothing, and what was removed here does not come back
+// by it.
+func TestImportAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "chat_history.db")
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []string{
+		`CREATE TABLE memories(id TEXT PRIMARY KEY, content TEXT, category TEXT, priority INT, importance INT, expires_at TEXT, is_active INT, tags TEXT, source_topic_id TEXT, content_hash TEXT, embedding BLOB, created_at TEXT, updated_at TEXT, last_accessed_at TEXT, pinned INT)`,
+		`INSERT INTO memories VALUES('a','用户喜欢喝茶','preference',1,4,NULL,1,'茶, 饮料','t','x',NULL,'2026-01-02 03:04:05','2026-01-02 03:04:05',NULL,0)`,
+		`INSERT INTO memories VALUES('b','deploy with make ship','fact','0',NULL,'',1,NULL,NULL,'x',NULL,'2026-01-02T03:04:05-05:00',NULL,NULL,1)`,
+		`INSERT INTO memories VALUES('c','an old thing','fact',9,3,NULL,0,NULL,NULL,'x',NULL,'2019-01-02 03:04:05',NULL,NULL,0)`,
+		`INSERT INTO memories VALUES('d','the key is sk-test-0123456789abcdef0123','fact',2,3,NULL,1,NULL,NULL,'x',NULL,'2019-01-02 03:04:05',NULL,NULL,0)`,
+	} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := newService(t)
+	c := f.config()
+	c.Mask = func(s string) string { return strings.ReplaceAll(s, "sk-test-0123456789abcdef0123", "***") }
+	f.Service = New(c)
+	take := func() Imported {
+		t.Helper()
+		rows, err := store.ReferenceMemories(t.Context(), path, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := f.ImportRows(t.Context(), rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return im
+	}
+	if im := take(); im.Added != 3 || im.Refused != 1 {
+		t.Fatalf("%+v", im)
+	}
+	if im := take(); im.Added != 0 || im.Duplicates != 3 || im.Refused != 1 {
+		t.Fatalf("again: %+v", im)
+	}
+	hits, err := f.Search(t.Context(), "茶", 5, false)
+	if err != nil || len(hits) != 1 {
+		t.Fatalf("%+v %v", hits, err)
+	}
+	if _, err := f.Remove(t.Context(), hits[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if im := take(); im.Added != 0 || im.Refused != 2 {
+		t.Errorf("after a removal: %+v", im)
+	}
 }

@@ -276,6 +276,7 @@ func (s *Service) importRows(ctx context.Context, rows []core.Memory, im *Import
 			continue
 		}
 		m.Content, m.Category, m.Priority, m.Importance, m.Tags = it.Content, it.Category, *it.Priority, it.Importance, it.Tags
+		m.Scope = it.Scope
 		switch m.State {
 		case core.MemoryActive, core.MemorySuperseded, core.MemoryArchived, core.MemoryExpired:
 		default:
@@ -307,25 +308,29 @@ func (s *Service) importRows(ctx context.Context, rows []core.Memory, im *Import
 		for _, m := range kept {
 			old := m.ID
 			m.Hash, m.Keywords = digestOf(m.Content), Keywords(s.cut, strings.ToLower(m.Content))
-			if m.State == core.MemoryActive {
-				same, err := w.MemoriesByHash(ctx, m.Hash, "*")
-				if err != nil {
+			if dead, err := w.Tombstoned(ctx, m.Hash, signature(s.cut, m.Content)); err != nil {
+				return err
+			} else if dead {
+				im.problem("memory %d was removed here before; lj memory add takes it up again", old)
+				continue
+			}
+			same, err := w.MemoriesByHash(ctx, m.Hash, "*")
+			if err != nil {
+				return err
+			}
+			dup := int64(0)
+			for _, o := range same {
+				if o.Scope == m.Scope && o.Project == m.Project && o.State == m.State {
+					dup = o.ID
+				}
+			}
+			if dup != 0 {
+				ids[old] = dup
+				im.Duplicates++
+				if err := w.AddEvent(ctx, core.MemoryEvent{Memory: dup, At: now, Action: "duplicate", Detail: "imported again"}); err != nil {
 					return err
 				}
-				dup := int64(0)
-				for _, o := range same {
-					if o.Scope == m.Scope && o.Project == m.Project {
-						dup = o.ID
-					}
-				}
-				if dup != 0 {
-					ids[old] = dup
-					im.Duplicates++
-					if err := w.AddEvent(ctx, core.MemoryEvent{Memory: dup, At: now, Action: "duplicate", Detail: "imported again"}); err != nil {
-						return err
-					}
-					continue
-				}
+				continue
 			}
 			row := m
 			row.SupersededBy, row.Sources, row.Links = 0, nil, nil

@@ -518,7 +518,11 @@ func (m *memoryTx) MatchMemories(ctx context.Context, q core.MemoryQuery) ([]cor
 func (m *memoryTx) MemoriesByHash(ctx context.Context, hash, project string) ([]core.Memory, error) {
 	var b strings.Builder
 	b.WriteString(`SELECT ` + memoryColumns + ` FROM memories m INDEXED BY memories_by_hash WHERE m.hash = ?`)
-	args := where(&b, []any{hash}, nil, project, true)
+	var states []string
+	if project == "*" {
+		states = []string{"*"}
+	}
+	args := where(&b, []any{hash}, states, project, true)
 	b.WriteString(` ORDER BY m.id`)
 	return m.list(ctx, b.String(), args...)
 }

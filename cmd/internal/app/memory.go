@@ -491,6 +491,10 @@ func idText(id int64) string {
 func (a *App) MemoryImport(ctx context.Context, m *memory.Service, path string) (memory.Imported, error) {
 	f, err := os.Open(path)
 	if err != nil {
+		var pe *os.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // it would repeat the path
+		}
 		return memory.Imported{}, core.Errorf(core.KindUsage, "open %s: %w", path, err)
 	}
 	defer f.Close()
