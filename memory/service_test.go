@@ -596,7 +596,7 @@ func TestExportImport(t *testing.T) {
 	if st, err := g.Show(t.Context(), 2); err != nil || !st.Pinned || st.Source != core.SourceUser {
 		t.Errorf("%+v %v", st, err)
 	}
-	if im, err := g.ImportLines(t.Context(), strings.NewReader(b.String())); err != nil || im.Duplicates != 1 {
+	if im, err := g.ImportLines(t.Context(), strings.NewReader(b.String())); err != nil || im.Duplicates != 2 || im.Added != 0 {
 		t.Errorf("again: %+v %v", im, err)
 	}
 }
