@@ -368,7 +368,11 @@ func TestReadFile(t *testing.T) {
 		t.Fatal(out)
 	}
 	s.put("x.png", "\x89PNG\r\n\x1a\n\x00\x00\x00")
-	s.fails("PNG image|11 bytes", "read_file", "path", "x.png")
+	if r := s.call("read_file", "path", "x.png"); r.IsError || r.Text != "[x.png: PNG image, 11 bytes]" || len(r.Images) != 1 || r.Images[0].MIME != "image/png" {
+		t.Fatalf("%+v", r)
+	}
+	s.put("x.bin", "\x00\x01\x02\x03")
+	s.fails("binary|4 bytes", "read_file", "path", "x.bin")
 	s.put("long", strings.Repeat("茶", 5000)+"\nb\n")
 	if out := s.ok("read_file", "path", "long"); !strings.Contains(out, "3000 more characters") || strings.Contains(out, "\uFFFD") || !strings.Contains(out, "\nb\n") {
 		t.Fatal(len(out))
