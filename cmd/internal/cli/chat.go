@@ -26,6 +26,8 @@ type talk struct {
 	conv *app.Conversation
 	face face
 
+	asking chan struct{} // holds one while a question is open
+
 	mu     sync.Mutex
 	cancel context.CancelFunc // of the running work
 
@@ -40,6 +42,8 @@ type face interface {
 	// ask puts a question that was shown and returns the line that answers it. prompt says
 	// what may be answered.
 	ask(ctx context.Context, prompt string) (string, error)
+	// spill prints what was shown so far, where the chat does not come about.
+	spill()
 }
 
 // chat talks with a person on the terminal until he leaves.
@@ -50,7 +54,7 @@ func chat(ctx context.Context, f *factory, t *turnFlags, o app.TurnOptions) erro
 	if err := setup(ctx, f, t.cwd); err != nil {
 		return err
 	}
-	c := &talk{o: o}
+	c := &talk{o: o, asking: make(chan struct{}, 1)}
 	g := *f
 	c.f = &g
 	out := &faceWriter{c: c}
@@ -64,9 +68,15 @@ func chat(ctx context.Context, f *factory, t *turnFlags, o app.TurnOptions) erro
 		u := newScreenFace(c, f)
 		c.face, run = u, u.run
 	}
+	begun := false
+	defer func() {
+		if !begun {
+			out.flush()
+			c.face.spill()
+		}
+	}()
 	a, err := g.open(ctx, t.cwd)
 	if err != nil {
-		out.flush()
 		return err
 	}
 	defer a.Close()
@@ -88,6 +98,7 @@ func chat(ctx context.Context, f *factory, t *turnFlags, o app.TurnOptions) erro
 		f.OnInterrupt(c.interrupt)
 		defer f.OnInterrupt(nil)
 	}
+	begun = true
 	return run(ctx)
 }
 
@@ -347,8 +358,24 @@ func (c *talk) complete(before string) (int, []term.Candidate) {
 // asker puts questions to the person at the terminal, between the lines of a turn.
 type asker struct{ c *talk }
 
+// turnToAsk waits until no other question is open: the steps of a plan ask side by side.
+// done gives the turn on.
+func (c *talk) turnToAsk(ctx context.Context) (done func(), err error) {
+	select {
+	case c.asking <- struct{}{}:
+		return func() { <-c.asking }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 func (q asker) Permit(ctx context.Context, p app.PermitQuestion) (string, error) {
 	f := q.c.f
+	done, err := q.c.turnToAsk(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	list := []term.Block{term.Text{}, term.Spans{List: []term.Span{{Text: p.Tool + " ", Style: term.Bold}, {Text: permitHead(p)}}}}
 	if rest := permitArgs(p); rest != "" {
 		list = append(list, term.Text{Text: rest, Indent: "  "})
@@ -429,6 +456,11 @@ func permitArgs(p app.PermitQuestion) string {
 }
 
 func (q asker) Question(ctx context.Context, question string, options []string) (string, error) {
+	done, err := q.c.turnToAsk(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	list := []term.Block{term.Text{}, term.Text{Text: question, Style: term.Bold}}
 	for i, o := range options {
 		list = append(list, term.Text{Text: fmt.Sprintf("%d. %s", i+1, o), Indent: "  "})
@@ -455,6 +487,11 @@ func (q asker) Question(ctx context.Context, question string, options []string) 
 
 // approve answers a yes-or-no question of the app.
 func (c *talk) approve(ctx context.Context, question string) (bool, error) {
+	done, err := c.turnToAsk(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	c.face.show(term.Text{}, term.Text{Text: question})
 	for {
 		a, err := c.face.ask(ctx, c.f.p.T("Allow it? [y/N]")+" ")

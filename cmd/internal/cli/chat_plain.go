@@ -74,6 +74,12 @@ func (p *plainFace) event(e core.Event) {
 			p.row(r)
 		}
 		delete(p.args, e.ID)
+	case core.EventPlan:
+		for _, b := range planSteps(e.Data) {
+			for _, r := range b.Rows(term.Theme{}, plainWidth) {
+				p.row(r)
+			}
+		}
 	case core.EventStep:
 		p.row(fmt.Sprintf("  %s: %s", e.ID, e.Status))
 	case core.EventNotice:
@@ -85,6 +91,8 @@ func (p *plainFace) event(e core.Event) {
 	}
 	p.quiet = false
 }
+
+func (p *plainFace) spill() {}
 
 func (p *plainFace) ask(ctx context.Context, prompt string) (string, error) {
 	p.prompt(prompt)
@@ -161,6 +169,7 @@ func (p *plainFace) run(ctx context.Context) error {
 		if text = strings.TrimSpace(text); text == "" || !ok {
 			continue
 		}
+		p.last = time.Time{}
 		leave := false
 		err := p.c.work(ctx, func(ctx context.Context) (err error) {
 			p.c.keepHistory(text)

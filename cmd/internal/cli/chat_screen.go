@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -172,6 +173,16 @@ func (u *screenFace) steer() []string {
 		u.show(said(s)...)
 	}
 	return list
+}
+
+// spill prints what was shown before run began, for a chat that does not come about.
+func (u *screenFace) spill() {
+	u.receive()
+	for _, b := range u.print {
+		for _, r := range b.Rows(term.Theme{}, u.scr.Width()) {
+			fmt.Fprintln(u.f.Err, r)
+		}
+	}
 }
 
 // run talks until the person leaves.
@@ -394,6 +405,9 @@ func (u *screenFace) happened(e core.Event) {
 		}
 		u.textOver()
 		u.print = append(u.print, toolEnd(e, row.args))
+	case core.EventPlan:
+		u.textOver()
+		u.print = append(u.print, planSteps(e.Data)...)
 	case core.EventStep:
 		line(term.Dim, fmt.Sprintf("  %s: %s", e.ID, e.Status))
 	case core.EventNotice:
@@ -406,6 +420,29 @@ func (u *screenFace) happened(e core.Event) {
 	if e.Type != core.EventUsage {
 		u.thoughtOver()
 	}
+}
+
+// planSteps shows the steps of a plan.
+func planSteps(data json.RawMessage) []term.Block {
+	var p struct {
+		Steps []struct {
+			ID        string   `json:"id"`
+			Desc      string   `json:"desc"`
+			DependsOn []string `json:"depends_on"`
+		} `json:"steps"`
+	}
+	if json.Unmarshal(data, &p) != nil {
+		return nil
+	}
+	var out []term.Block
+	for _, s := range p.Steps {
+		after := ""
+		if len(s.DependsOn) > 0 {
+			after = " ← " + strings.Join(s.DependsOn, ", ")
+		}
+		out = append(out, term.Spans{Indent: "    ", List: []term.Span{{Text: "  " + s.ID + " ", Style: term.Bold}, {Text: s.Desc}, {Text: after, Style: term.Dim}}})
+	}
+	return out
 }
 
 // toolEnd is the line that stays of a call.
@@ -453,17 +490,14 @@ func (u *screenFace) live(width int) (rows []string, caret int, prefix string) {
 		rows = append(rows, open.Rows(t, width)...)
 	}
 	sign := spinner[u.tick%len(spinner)]
-	if u.f.p.Lang() == "" || !t.Color {
-		sign = "*"
-	}
 	if u.thinking {
 		last := strings.TrimSpace(lastLine(tail(u.thought.String(), 400)))
 		dim(sign + " " + u.f.p.T("thinking %s", span(time.Since(u.since))) + " " + last)
 	}
 	for _, r := range u.tools {
 		took := " " + span(time.Since(r.from).Truncate(100*time.Millisecond))
-		head := sign + " " + r.name
-		rows = append(rows, term.Cut(t.Paint(term.Cyan, sign)+" "+t.Paint(term.Bold, term.Clean(r.name)), width*4)+" "+
+		head := sign + " " + term.Cut(r.name, width-2)
+		rows = append(rows, t.Paint(term.Cyan, sign)+" "+t.Paint(term.Bold, term.Cut(r.name, width-2))+" "+
 			term.Cut(term.Clean(oneLine(r.args)), max(0, width-term.Width(head)-term.Width(took)-1))+t.Paint(term.Dim, took))
 		if r.progress != "" {
 			dim("    " + r.progress)
@@ -573,6 +607,7 @@ func (u *screenFace) submit(alt bool) {
 		return
 	}
 	u.ed.Remember(text)
+	u.lastStop = time.Time{} // a Ctrl-C from before no longer counts
 	if alt && !isCommand(text) {
 		u.mu.Lock()
 		u.steers = append(u.steers, text)
