@@ -22,7 +22,7 @@ const leanText = 400
 // epochs say again is left out there.
 func (s *Store) LogFrom(ctx context.Context, session string, seq int64, results bool) ([]core.StoredMessage, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT seq, turn, at, role, note,
-			CASE WHEN seq >= ?2 OR role <> 'tool' THEN text ELSE substr(text, 1, ?3) END,
+			CASE WHEN role = 'user' THEN text WHEN seq < ?2 AND role = 'tool' THEN substr(text, 1, ?3) END,
 			CASE WHEN seq >= ?2 OR role = 'assistant' OR text IS NULL THEN raw WHEN role = 'tool' THEN substr(raw, 1, 512) ELSE x'' END
 		FROM messages WHERE session_id = ?1 AND (seq >= ?2 OR note NOT IN ('epoch', 'copy') AND (?4 OR role <> 'tool')) ORDER BY seq`, session, seq, leanText, results)
 	if err != nil {

@@ -333,67 +333,15 @@ func TestPrefixOverManyTurns(t *testing.T) {
 	}
 	defer s.Close()
 	u := newUser(t, s.URL())
-	// The compiler's cache is that of the tests themselves.
-	if err := os.MkdirAll(filepath.Join(u.home, ".lj", "cache"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(goCache(), filepath.Join(u.home, ".lj", "cache", "go-build")); err != nil {
-		t.Fatal(err)
-	}
-	tool := func(word string) {
-		t.Helper()
-		dir := filepath.Join(u.home, "shout")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{
-			"tool.go": `package main
-
-import (
-	"context"
-	"strings"
-
-	"github.com/lingjiyidong/lj/plugins/sdk"
-)
-
-type Args struct {
-	Text string ` + "`json:\"text\"`" + `
-}
-
-func Run(_ context.Context, in Args) (string, error) { return "` + word + ` " + strings.ToUpper(in.Text), nil }
-
-func main() { sdk.Serve("shout", "Say it loud", Run) }
-`,
-			"tool_test.go": `package main
-
-import (
-	"context"
-	"strings"
-	"testing"
-)
-
-func TestRun(t *testing.T) {
-	if s, err := Run(context.Background(), Args{Text: "a"}); err != nil || !strings.HasSuffix(s, "A") {
-		t.Error(s, err)
-	}
-}
-`} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if out, errs, status := u.run("tools", "save", "shout", "--dir", dir); status != 0 {
-			t.Fatalf("%d %s%s", status, out, errs)
-		}
-	}
+	u.compiler()
 	x := u.talker(app.TurnOptions{})
 	heard := map[string]bool{}
 	for i := 1; i <= 100; i++ {
 		switch {
 		case i == 30:
-			tool("first")
+			u.saveTool("first")
 		case i == 60:
-			tool("second")
+			u.saveTool("second")
 		case i%25 == 0: // another process resumes it
 			x.close()
 			x = u.talker(app.TurnOptions{Continue: true})
@@ -452,6 +400,65 @@ func TestRun(t *testing.T) {
 	}
 	if out, _, _ := u.run("sessions", "list"); !strings.Contains(out, "Many questions") {
 		t.Errorf("no title: %s", out)
+	}
+}
+
+// compiler lets lj use the compiler's cache of the tests themselves.
+func (u *user) compiler() {
+	u.t.Helper()
+	if err := os.MkdirAll(filepath.Join(u.home, ".lj", "cache"), 0o700); err != nil {
+		u.t.Fatal(err)
+	}
+	if err := os.Symlink(goCache(), filepath.Join(u.home, ".lj", "cache", "go-build")); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// saveTool saves the tool shout, which begins what it says with word.
+func (u *user) saveTool(word string) {
+	u.t.Helper()
+	dir := filepath.Join(u.home, "shout")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		u.t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"tool.go": `package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/lingjiyidong/lj/plugins/sdk"
+)
+
+type Args struct {
+	Text string ` + "`json:\"text\"`" + `
+}
+
+func Run(_ context.Context, in Args) (string, error) { return "` + word + ` " + strings.ToUpper(in.Text), nil }
+
+func main() { sdk.Serve("shout", "Say it loud", Run) }
+`,
+		"tool_test.go": `package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	if s, err := Run(context.Background(), Args{Text: "a"}); err != nil || !strings.HasSuffix(s, "A") {
+	t.Error(s, err)
+	}
+}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	if out, errs, status := u.run("tools", "save", "shout", "--dir", dir); status != 0 {
+		u.t.Fatalf("%d %s%s", status, out, errs)
 	}
 }
 

@@ -737,3 +737,64 @@ func TestIdleChat(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The journal tells of tools, prompts, memories and summaries, and a change behind its back
+// is found and named.
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:9/v1")
+	u.compiler()
+	u.saveTool("first")
+	st := u.db()
+	id := u.stored(st, many(3)...)
+	if err := st.AddSummary(t.Context(), store.Summary{Session: id, From: 1, Upto: 2, Semantic: "x", Model: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	prompt := filepath.Join(u.home, "p.md")
+	if err := os.WriteFile(prompt, []byte("You are mine.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"prompts", "set", prompt, "-m", "shorter"}, {"memory", "add", "the attic is dusty"}} {
+		if out, errs, status := u.run(args...); status != 0 {
+			t.Fatalf("%v: %d %s%s", args, status, out, errs)
+		}
+	}
+	out, errs, status := u.run("evolve", "log", "--json")
+	type entry struct{ ID, Kind, Artefact, State, Why, Evidence, Revert string }
+	list := jsonOf[struct{ Items []entry }](t, out).Items
+	kinds := map[string]entry{}
+	for _, e := range list {
+		kinds[e.Kind] = e
+	}
+	for kind, artefact := range map[string]string{"tool.save": "shout", "prompt.set": "prompt", "memory.created": "memory:1", "summary": "session:" + id} {
+		if e := kinds[kind]; e.Artefact != artefact || e.Evidence == "" {
+			t.Errorf("%s: %+v", kind, e)
+		}
+	}
+	if status != 0 || kinds["prompt.set"].Revert != "lj prompts rollback 1" {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	if out, errs, status := u.run("evolve", "log", "--verify"); status != 0 {
+		t.Fatalf("%d %s%s", status, out, errs)
+	}
+	for _, c := range []struct{ spoil, mend, id string }{
+		{`UPDATE tool_versions SET source = 'x' || source`, `UPDATE tool_versions SET source = substr(source, 2)`, kinds["tool.save"].ID},
+		{`UPDATE tool_versions SET sha256 = 'x' || sha256`, `UPDATE tool_versions SET sha256 = substr(sha256, 2)`, kinds["tool.save"].ID},
+		{`UPDATE prompts SET parent = 9`, `UPDATE prompts SET parent = 1`, kinds["prompt.set"].ID},
+		{`UPDATE memory_events SET memory_id = 99`, `UPDATE memory_events SET memory_id = 1`, kinds["memory.created"].ID},
+		{`UPDATE summaries SET upto_turn = 0`, `UPDATE summaries SET upto_turn = 2`, kinds["summary"].ID},
+	} {
+		for i, q := range []string{c.spoil, c.mend} {
+			if _, err := st.DB().ExecContext(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			out, errs, status := u.run("evolve", "log", "--verify")
+			if i == 0 && (status != 1 || !strings.Contains(errs, "entry "+c.id+" ")) || i == 1 && status != 0 {
+				t.Errorf("%s: %d %s%s", q, status, out, errs)
+			}
+		}
+	}
+	if out, errs, status := u.run("evolve", "why", "shout"); status != 0 || !strings.Contains(out, "lj tools rollback shout") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+}
