@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -50,7 +52,11 @@ func (a *App) Doctor(ctx context.Context) []Check {
 	if len(a.Config.Warnings) > 0 {
 		add("settings", "warn", strings.Join(a.Config.Warnings, "; "), "mend the keys named")
 	} else {
-		add("settings", "ok", a.UserFile(), "")
+		detail := a.UserFile()
+		if _, err := os.Stat(detail); errors.Is(err, fs.ErrNotExist) {
+			detail = "built-in values; there is no " + detail
+		}
+		add("settings", "ok", detail, "")
 	}
 
 	if s, err := a.FindServer(); err != nil {
