@@ -36,12 +36,12 @@ const (
 // tree before and after it. It is a file beside the objects, so that undo outlives the
 // database.
 type SnapshotInfo struct {
-	ID        string             `json:"id"`
-	Kind      string             `json:"kind"` // turn, undo
-	Of        string             `json:"of,omitempty"`
+	ID   string `json:"id"`
+	Kind string `json:"kind"` // turn, undo
+	Of   string `json:"of,omitempty"`
 	// Kept are the paths that an undo of this record left as they were; undo --force takes
 	// them back, too.
-	Kept []string `json:"kept,omitempty"`
+	Kept      []string           `json:"kept,omitempty"`
 	Session   string             `json:"session_id,omitempty"`
 	Turn      int                `json:"turn,omitempty"`
 	Project   string             `json:"project"`
