@@ -347,6 +347,19 @@ func TestSummaryAndEarlierTurns(t *testing.T) {
 	if breaks := prefixBreaks(s); breaks != epochs {
 		t.Errorf("%d requests are no prefix of the next, %d epochs", breaks, epochs)
 	}
+	// What people read holds everything once; a copy of the first turns goes on from them.
+	id := u.newest()
+	out, _, _ := u.run("sessions", "export", id)
+	if strings.Contains(out, digestMark) || strings.Count(out, "\n"+prompts[0]+"\n") != 1 || strings.Count(out, "and then part 0\n") != 1 {
+		t.Errorf("the export: %.500s", out)
+	}
+	fork := jsonOf[struct{ ID string }](t, func() string { out, _, _ := u.run("sessions", "fork", id, "--turn", "3", "--json"); return out }()).ID
+	if out, errs, status := u.run("run", "--session", fork, "and now something else"); status != 0 {
+		t.Errorf("a copy of the first turns: %d %s%s", status, out, errs)
+	}
+	if r := last(); len(r.Message) > 12 || !strings.Contains(r.Message[1].Content, prompts[0]) || strings.Contains(string(r.Body), "part 5") {
+		t.Errorf("the copy begins with %.300q and has %d messages", r.Message[1].Content, len(r.Message))
+	}
 	if err := s.Verify(); err != nil {
 		t.Error(err)
 	}
