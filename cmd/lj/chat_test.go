@@ -146,3 +146,110 @@ func TestChat(t *testing.T) {
 		t.Error("the typed text did not arrive")
 	}
 }
+
+// The slash commands, one after another; each that acts through a turn shows it.
+func TestChatCommands(t *testing.T) {
+	agents := llmtest.Call{Name: "write_file", Args: map[string]any{"path": "AGENTS.md", "content": "# Tea house\n"}}
+	s := llmtest.New(
+		llmtest.Turn{Text: "It is about tea.\n"},
+		llmtest.Turn{Calls: []llmtest.Call{agents}, When: &llmtest.When{User: "Write AGENTS.md for this repository"}},
+		llmtest.Turn{Text: "written\n"},
+		llmtest.Turn{Text: "kept as it is\n", When: &llmtest.When{User: "AGENTS.md exists already: read it"}},
+		llmtest.Turn{Text: "planned\n", When: &llmtest.When{User: "The goal: sell more"}},
+	)
+	defer s.Close()
+	u := newUser(t, s.URL())
+	u.env = append(u.env, "LJ_EVOLVE_IDLE=0", "LJ_PRICE_PROMPT=1", "LJ_PRICE_COMPLETION=2")
+	x, wait := u.terminal()
+	x.see("/help lists the commands")
+	x.say("/help\r")
+	x.see("/exit")
+	x.see("Ctrl-R searches")
+	x.say("what is it about?\r")
+	x.see("It is about tea.")
+	x.see(" USD")
+	x.say("/init\r")
+	x.see("+# Tea house")
+	x.see("Allow it?")
+	x.say("y\r")
+	x.see("written")
+	x.see(" USD")
+	// It exists now: nothing happens without a yes.
+	x.say("/init\r")
+	x.see("exists already")
+	x.see("Allow it?")
+	x.say("n\r")
+	x.say("/init\r")
+	x.see("exists already")
+	x.see("Allow it?")
+	x.say("y\r")
+	x.see("kept as it is")
+	x.see(" USD")
+	if b, err := os.ReadFile(filepath.Join(u.project, "AGENTS.md")); err != nil || string(b) != "# Tea house\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+	x.say("/memory add \"prices are in yuan\"\r")
+	x.see("created")
+	x.say("/memory search yuan\r")
+	x.see("prices are in yuan")
+	x.say("/memory\r")
+	x.see("prices are in yuan")
+	x.say("/tools\r")
+	x.see("read_file")
+	x.say("/tools show read_file\r")
+	x.see("Read a text file")
+	x.say("/prompts\r")
+	x.see("1 ")
+	x.say("/title 茶馆的事\r")
+	x.say("/title\r")
+	x.see("茶馆的事\x1b[K")
+	x.say("/role review\r")
+	x.see("review\x1b[K")
+	x.say("/role nosuch\r")
+	x.see("unknown role")
+	x.say("/model other\r")
+	x.see("other\x1b[K")
+	x.say("/sessions\r")
+	x.see("茶馆的事")
+	x.say("/history\r")
+	x.see("call write_file")
+	x.say("/cost\r")
+	x.see("turn")
+	x.say("/undo\r")
+	x.see("AGENTS.md")
+	x.say("/plan sell more\r")
+	x.see("planned")
+	x.see(" USD")
+	x.say("/compact\r")
+	x.see("tokens before")
+	x.say("/clear\r")
+	x.see("a new conversation")
+	x.say("/resume\r")
+	x.see("going on with")
+	x.say("/memory search \"open\r")
+	x.see("is not closed")
+	x.say("/hist\r")
+	x.see("did you mean /history?")
+	x.say("/exit\r")
+	if st := wait(); st != 0 {
+		t.Errorf("exit status %d", st)
+	}
+	if err := s.Verify(); err != nil {
+		t.Error(err)
+	}
+	if got := s.Requests()[4]; got.Model != "other" {
+		t.Errorf("the last request went to %s", got.Model)
+	}
+	if _, err := os.Stat(filepath.Join(u.project, "AGENTS.md")); err == nil {
+		t.Error("the undo left the file")
+	}
+	// What was typed is there at the next start.
+	x, wait = u.terminal()
+	x.see("/help lists the commands")
+	x.say("\x12茶馆\r")
+	x.see("/title 茶馆的事")
+	x.say("\x03\x04")
+	if st := wait(); st != 0 {
+		t.Errorf("exit status %d", st)
+	}
+}

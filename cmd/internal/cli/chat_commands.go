@@ -46,7 +46,11 @@ func (c *talk) command(ctx context.Context, line string, steer func() []string) 
 	name, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
 	say := func(format string, a ...any) { c.face.show(term.Text{Text: fmt.Sprintf(format, a...)}) }
-	defer func() { c.face.show(term.Text{}) }()
+	defer func() {
+		if err == nil {
+			c.face.show(term.Text{})
+		}
+	}()
 	switch name {
 	case "/help":
 		for _, s := range slash {
@@ -153,7 +157,13 @@ func (c *talk) command(ctx context.Context, line string, steer func() []string) 
 			names = append(names, s.name)
 		}
 		e := core.Errorf(core.KindUsage, "unknown command %q", name)
-		if n := core.Nearest(name, names); n != "" {
+		n := core.Nearest(name, names)
+		for _, s := range names {
+			if n == "" && strings.HasPrefix(s, name) {
+				n = s
+			}
+		}
+		if n != "" {
 			return false, e.Hint("did you mean %s?", n)
 		}
 		return false, e.Hint("/help lists the commands")
