@@ -23,11 +23,17 @@ import (
 // It is safe for concurrent use.
 func End(limit time.Duration, match func(environ []byte) bool) (killed int, clean bool) {
 	deadline := time.Now().Add(limit)
+	var since time.Time // of the first look in a row that was unsure and met nothing
 	for {
 		hit, unsure := round(deadline, match)
 		killed += hit
-		if hit == 0 && !unsure {
+		switch {
+		case hit > 0:
+			since = time.Time{}
+		case !unsure, !since.IsZero() && time.Since(since) > settle:
 			return killed, true
+		case since.IsZero():
+			since = time.Now()
 		}
 		if !time.Now().Before(deadline) {
 			return killed, false
@@ -37,6 +43,10 @@ func End(limit time.Duration, match func(environ []byte) bool) (killed int, clea
 		}
 	}
 }
+
+// settle is how long a process may be between two programs. One that shows neither
+// arguments nor environment for longer has thrown them away.
+const settle = 100 * time.Millisecond
 
 // round kills what it finds in one look and waits for its end. It is unsure when it met a
 // process that is between two programs: its environment can't be seen at that moment.
