@@ -114,6 +114,17 @@ func (a *App) segmenter() *segment.Segmenter {
 	return a.cutter
 }
 
+// warm gets the divider of text ready beside the work, when there are memories that a
+// message will be compared with.
+func (a *App) warm(ctx context.Context, st *store.Store, o TurnOptions) {
+	if o.NoMemory || o.step != "" || !a.Config.Bool("memory.enabled") {
+		return
+	}
+	if some, err := hasMemories(ctx, st); err == nil && some {
+		a.segmenter().Warm()
+	}
+}
+
 // hasMemories says whether there is anything to choose from, without loading anything.
 func hasMemories(ctx context.Context, st *store.Store) (bool, error) {
 	var n int

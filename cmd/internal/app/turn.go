@@ -138,6 +138,7 @@ func (a *App) Conversation(ctx context.Context, o TurnOptions) (*Conversation, e
 	if err != nil {
 		return nil, err
 	}
+	a.warm(ctx, st, o)
 	c := &Conversation{app: a, opt: o, known: map[string]string{}}
 	switch {
 	case o.Session != "":
