@@ -210,8 +210,10 @@ func TestSummaryGoesOn(t *testing.T) {
 		return n
 	}
 	evolve := []string{"evolve", "--only", "summaries"}
-	if out, _, status := u.run(append(evolve, "--budget-tokens", "10")...); status != 1 || len(s.Requests()) != 0 {
-		t.Errorf("a budget too small: %d %s, %d requests", status, out, len(s.Requests()))
+	for _, only := range []string{"summaries", "titles", "memory"} {
+		if out, _, status := u.run("evolve", "--only", only, "--budget-tokens", "10"); status != 1 || len(s.Requests()) != 0 {
+			t.Errorf("a budget too small for %s: %d %s, %d requests", only, status, out, len(s.Requests()))
+		}
 	}
 	cmd := u.command(t.Context(), evolve...)
 	if err := cmd.Start(); err != nil {

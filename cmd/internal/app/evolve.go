@@ -55,7 +55,7 @@ type Evolved struct {
 	Tokens   int            `json:"tokens"`
 	Work     []Work         `json:"work"`
 	Memories []Remembered   `json:"memories,omitempty"` // what extraction saved
-	Reason   string         `json:"reason,omitempty"` // "nothing new", or what stopped it
+	Reason   string         `json:"reason,omitempty"`   // "nothing new", or what stopped it
 }
 
 // backgroundCauses are the causes that evolve.daily_tokens limits.
@@ -270,6 +270,10 @@ func (w *worker) extraction(ctx context.Context, _ string) error {
 	if err != nil {
 		work.State, work.Reason = store.JobFailed, err.Error()
 		w.failed++
+	}
+	if err == nil && strings.Contains(res.Reason, "limit") {
+		// A limit stopped it: what was read counts, the rest waits.
+		work.State, err = store.JobFailed, core.Errorf(core.KindLimit, "%s", res.Reason)
 	}
 	w.ask.Usage.Requests += res.Requests
 	w.ask.Usage.PromptTokens += res.Tokens
