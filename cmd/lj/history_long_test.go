@@ -286,6 +286,13 @@ func TestFactsAfterManyTurns(t *testing.T) {
 			if n := prefixBreaks(s); n != epochs {
 				t.Errorf("%d requests are no prefix of the next, %d epochs", n, epochs)
 			}
+			if got := s.Requests()[len(list)-1].Last("user").Content; !strings.Contains(got, "[turn 5,") {
+				t.Errorf("turn 5 is not mentioned again: %.600s", got)
+			}
+			x.turn("So what opens the vault of the tea house?")
+			if got := s.Requests()[len(list)].Last("user").Content; strings.Contains(got, "[turn 5,") {
+				t.Error("turn 5 is mentioned twice")
+			}
 			// Each epoch leaves room for 60 % of the budget. A turn adds about 900 tokens.
 			total := 0
 			for i := 1; i < len(list); i++ {

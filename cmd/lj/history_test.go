@@ -697,7 +697,7 @@ func TestIdleChat(t *testing.T) {
 	t.Parallel()
 	titles := &llmtest.When{Cause: "title"}
 	s := llmtest.New(
-		llmtest.Turn{When: &llmtest.When{Cause: "turn"}, Text: "the kettle is on\n", Times: 2},
+		llmtest.Turn{When: &llmtest.When{Cause: "turn"}, Text: "the kettle is on\n", Times: 3},
 		llmtest.Turn{When: titles, Text: "too late", Silence: time.Hour},
 		llmtest.Turn{When: titles, Text: "Kettles and tea"},
 		llmtest.Turn{When: &llmtest.When{Cause: "extraction"}, Text: "[]", Times: -1},
@@ -729,6 +729,10 @@ func TestIdleChat(t *testing.T) {
 	x.see("title")
 	x.see("tokens in all")
 	x.see("title      done")
+	n := count("extraction")
+	x.say("the teapots are older than the kettle\r")
+	x.see("1 requests")
+	waitUntil(t, "extraction again", func() bool { return count("extraction") > n })
 	x.say("/title my own words\r")
 	x.say("/title\r")
 	x.see("my own words")

@@ -131,6 +131,58 @@ func TestOneHugeTurn(t *testing.T) {
 	}
 }
 
+// Few steps with huge arguments and texts are shortened inside, so that they stay calls
+// that a server takes.
+func TestHugeArguments(t *testing.T) {
+	var log []core.StoredMessage
+	add := func(m core.Message, raw map[string]any) {
+		m.Raw = encode(raw)
+		log = append(log, core.StoredMessage{Turn: 1, Message: m})
+	}
+	add(core.Message{Role: "user", Content: "write it"}, map[string]any{"role": "user", "content": "write it"})
+	for _, id := range []string{"a", "b"} {
+		args := string(encode(map[string]any{"path": "big.txt", "content": strings.Repeat("很长的一行\n", 20000)}))
+		add(core.Message{Role: "assistant", Content: "now", ToolCalls: []core.ToolCall{{ID: id, Name: "write_file", Arguments: args}}},
+			map[string]any{"role": "assistant", "content": strings.Repeat("now ", 9000), "reasoning_content": "so",
+				"tool_calls": []any{map[string]any{"id": id, "type": "function", "function": map[string]any{"name": "write_file", "arguments": args}}}})
+		add(core.Message{Role: "tool", ToolCallID: id, Content: "ok"}, map[string]any{"role": "tool", "tool_call_id": id, "content": "ok"})
+	}
+	o := options(20000)
+	o.Running = true
+	e := history.Begin(log, o)
+	if n := tokens(e.Messages); n > o.Budget/2 {
+		t.Errorf("%d tokens", n)
+	}
+	paired(t, e.Messages)
+	calls := 0
+	for _, m := range e.Messages {
+		var v struct {
+			Role      string
+			Reasoning string `json:"reasoning_content"`
+			Calls     []struct {
+				ID, Type string
+				Function struct{ Name, Arguments string }
+			} `json:"tool_calls"`
+		}
+		if err := json.Unmarshal(m.Raw, &v); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range v.Calls {
+			calls++
+			var in struct{ Path, Content string }
+			if err := json.Unmarshal([]byte(c.Function.Arguments), &in); err != nil || in.Path != "big.txt" || !strings.Contains(in.Content, "left out") || c.Type != "function" || v.Reasoning != "so" {
+				t.Errorf("%v: %.300s", err, m.Raw)
+			}
+			if !strings.HasPrefix(string(m.Raw), `{"role":"assistant"`) {
+				t.Errorf("%.80s", m.Raw)
+			}
+		}
+	}
+	if calls != 2 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
 // The beginning of an epoch holds facts, summaries and what is decided; what a summary
 // covers loses its answers before anything else, never the user's words.
 func TestEpochWithSummaries(t *testing.T) {
