@@ -79,3 +79,15 @@ func FirstBuild(home string) bool {
 	list, err := os.ReadDir(filepath.Join(home, "cache", "go-build"))
 	return err != nil || len(list) < 100
 }
+
+// Settle waits until nothing reads the files of LJ_HOME in the background any more: for a
+// home that is about to be removed, since the dictionary's library ends the process when
+// its files vanish.
+func (a *App) Settle() {
+	a.mu.Lock()
+	c := a.cutter
+	a.mu.Unlock()
+	if c != nil {
+		_ = c.Ready() // without a dictionary it works too
+	}
+}

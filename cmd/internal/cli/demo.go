@@ -241,6 +241,7 @@ func (d *demo) turn(ctx context.Context, prompt string) error {
 		return err
 	}
 	defer a.Close()
+	defer a.Settle() // the home is removed at the end
 	o := app.TurnOptions{Prompt: prompt, Session: d.session, Yolo: true}
 	var md term.Markdown
 	life := newSigns(d.f, d.theme)
