@@ -58,7 +58,12 @@ func TryLock(path string) (unlock func(), err error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return func() { f.Close() }, nil
+	return func() {
+		// Closing alone would leave the lock to a process that is just being started: it
+		// shares the open file until it becomes another program.
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		f.Close()
+	}, nil
 }
 
 // Lock waits for the lock of a file until ctx is done.

@@ -99,12 +99,14 @@ func claimFolder(root string) (dir string, lock *os.File, err error) {
 func Clean(socketRoot string) {
 	o := Options{SocketRoot: socketRoot}
 	o.defaults()
-	cleanFolders(o.SocketRoot)
+	cleanFolders(o.SocketRoot, 100*time.Millisecond)
 }
 
 // cleanFolders removes the folders of dead hosts below root and ends what their processes
-// left behind. A root that does not exist or is busy is left alone.
-func cleanFolders(root string) (removed int) {
+// left behind. A root that does not exist or is busy is left alone. wait is how long to ask
+// for the lock of each folder: a dead host's may be shared for a moment by a process that it
+// was just starting.
+func cleanFolders(root string, wait time.Duration) (removed int) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return 0
@@ -116,7 +118,7 @@ func cleanFolders(root string) (removed int) {
 	if !found || secureDir(root) != nil {
 		return 0
 	}
-	gate, err := lockFile(filepath.Join(root, ".lock"), 0)
+	gate, err := lockFile(filepath.Join(root, ".lock"), wait)
 	if err != nil {
 		return 0
 	}
@@ -126,7 +128,7 @@ func cleanFolders(root string) (removed int) {
 			continue
 		}
 		dir := filepath.Join(root, e.Name())
-		lock, err := lockFile(filepath.Join(dir, "lock"), 0)
+		lock, err := lockFile(filepath.Join(dir, "lock"), wait)
 		if err != nil {
 			continue // alive, or gone meanwhile
 		}

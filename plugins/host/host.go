@@ -159,7 +159,7 @@ func New(opts Options) (*Host, error) {
 	opts.defaults()
 	h := &Host{opts: opts, plugins: map[*Plugin]struct{}{}, digests: map[string]fileState{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	cleanFolders(opts.SocketRoot)
+	cleanFolders(opts.SocketRoot, 0)
 	return h, nil
 }
 

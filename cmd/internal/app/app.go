@@ -178,7 +178,7 @@ func (a *App) Close() error {
 	a.background.Wait()
 	for id, f := range a.held {
 		_ = os.Remove(f.Name()) // still locked: who waits for it looks again
-		err = errors.Join(err, f.Close())
+		err = errors.Join(err, unlock(f))
 		delete(a.held, id)
 	}
 	for _, c := range a.client {

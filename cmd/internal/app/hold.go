@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/lingjiyidong/lj/core"
 )
@@ -27,7 +28,7 @@ func (a *App) holdSession(id string) error {
 		if err != nil {
 			return core.Errorf(core.KindConfig, "lock session %s: %w", id, err)
 		}
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if err := tryLock(f); err != nil {
 			f.Close()
 			return core.Errorf(core.KindFailed, "another lj is at work in session %s", id).Hint("wait until it ends, or go on beside it in a copy: lj sessions fork %s", id)
 		}
@@ -44,4 +45,28 @@ func (a *App) holdSession(id string) error {
 		f.Close()
 	}
 	return core.Errorf(core.KindFailed, "the lock of session %s can't be held", id)
+}
+
+// lockWait is how long a lock is asked for that somebody holds. Its last holder may be gone
+// already: a process that it was just starting shares its open files until it becomes
+// another program.
+const lockWait = time.Second
+
+// tryLock locks a file for this process alone, or gives the error of the last attempt.
+func tryLock(f *os.File) error {
+	deadline := time.Now().Add(lockWait)
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil || err != syscall.EWOULDBLOCK && err != syscall.EINTR || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// unlock frees a lock and closes its file. Closing alone would leave it to whoever shares
+// the open file.
+func unlock(f *os.File) error {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing does it, too
+	return f.Close()
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/lingjiyidong/lj/core"
@@ -432,11 +431,11 @@ func (a *App) alone(name string) (free func(), err error) {
 	if err != nil {
 		return nil, core.Errorf(core.KindConfig, "open %s: %w", name, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := tryLock(f); err != nil {
 		f.Close()
 		return nil, core.Errorf(core.KindFailed, "another lj is at the same work")
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = unlock(f) }, nil
 }
 
 // memoryTools are save_memory, search_memory and forget_memory.
