@@ -21,7 +21,7 @@ type Summary struct {
 	Semantic string    `json:"semantic"`
 	Tools    string    `json:"tools,omitempty"`
 	Model    string    `json:"model"`
-	At       time.Time `json:"at"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // Summaries returns a session's summaries in the order of its turns.
@@ -80,7 +80,7 @@ type Background struct {
 	Reason   string    `json:"reason,omitempty"`
 	Upto     int       `json:"upto_turn,omitempty"`
 	Failures int       `json:"failures,omitempty"` // in a row
-	At       time.Time `json:"at"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // The states of a job.

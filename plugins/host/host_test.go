@@ -574,7 +574,9 @@ func TestCancel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantText(t, res, true, "woken early", "deadline exceeded")
+		// Whether the tool's own clock or the message that the caller has given up comes
+		// first is open; that it knew its limit is not.
+		wantText(t, res, true, "woken early with a limit of ")
 	})
 }
 

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lingjiyidong/lj/core"
 	"github.com/lingjiyidong/lj/core/workspace"
@@ -53,13 +55,27 @@ func (a *App) allPrompts(ctx context.Context) ([]core.PromptVersion, error) {
 	if err != nil {
 		return nil, err
 	}
-	builtin := core.PromptVersion{Version: prompts.BuiltinVersion, Active: true, Reason: "built-in", Content: prompts.System()}
+	builtin := core.PromptVersion{Version: prompts.BuiltinVersion, Active: true, Reason: "built-in", Content: prompts.System(), CreatedAt: installedAt()}
 	for _, p := range stored {
 		if p.Active {
 			builtin.Active = false
 		}
 	}
 	return append([]core.PromptVersion{builtin}, stored...), nil
+}
+
+// installedAt is when this program was put where it is, which is when its built-in text
+// came to this machine.
+func installedAt() time.Time {
+	exe, err := os.Executable()
+	if err != nil {
+		return time.Now()
+	}
+	info, err := os.Stat(exe)
+	if err != nil { // replaced or removed while it runs
+		return time.Now()
+	}
+	return info.ModTime()
 }
 
 // Prompt is one version of the system text, "" the active one.

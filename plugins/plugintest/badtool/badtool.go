@@ -137,6 +137,7 @@ func Kit() []sdk.Tool {
 			Ms   int  `json:"ms"`
 			Deaf bool `json:"deaf,omitempty" jsonschema:"do not stop when told"`
 		}) (sdk.Result, error) {
+			begun := time.Now()
 			t := time.NewTimer(time.Duration(in.Ms) * time.Millisecond)
 			defer t.Stop()
 			done := ctx.Done()
@@ -148,7 +149,11 @@ func Kit() []sdk.Tool {
 			case <-t.C:
 				return sdk.Result{Text: "slept"}, nil
 			case <-done:
-				return sdk.Result{Text: "woken early"}, ctx.Err()
+				text := "woken early"
+				if d, ok := ctx.Deadline(); ok {
+					text += fmt.Sprintf(" with a limit of %v", d.Sub(begun).Round(10*time.Millisecond))
+				}
+				return sdk.Result{Text: text}, ctx.Err()
 			}
 		}),
 		sdk.New("boom", "Panics on boom", func(_ context.Context, in echoArgs) (string, error) {
