@@ -30,6 +30,11 @@ const (
 	otherWeight   = 0.6
 	besideWeight  = 0.3
 	gatherHits    = 300
+
+	feedbackWeight = 0.5
+	feedbackRows   = 4   // whose words are taken up
+	feedbackWords  = 16  // that are taken up
+	feedbackCounts = 150 // that are weighed
 )
 
 // toAgent finds questions about what the agent said; other questions are answered by the
@@ -201,6 +206,10 @@ func (s *Service) search(ctx context.Context, r core.MemoryReader, query string,
 	for _, h := range found {
 		out = append(out, Hit{h.Memory, s.relevance(h, words, pairsOf, average)})
 	}
+	asksAgent := toAgent().MatchString(plain)
+	if err := feedback(ctx, r, out, found, words, asksAgent, rows, average); err != nil {
+		return nil, err
+	}
 	alongside(out)
 	if len(out) == 0 && plain != "" {
 		// Text that no word of the index shows, such as a sign or the middle of a word.
@@ -213,12 +222,11 @@ func (s *Service) search(ctx context.Context, r core.MemoryReader, query string,
 		}
 	}
 	low := strings.ToLower(plain)
-	asksAgent := toAgent().MatchString(plain)
 	for i := range out {
 		if len(low) > 1 && strings.Contains(strings.ToLower(out[i].Content), low) {
 			out[i].Score += 0.5 + 0.2*float64(len(words))
 		}
-		if mine := out[i].Source == core.SourceModel || out[i].Source == core.SourceTool; mine != asksAgent {
+		if byAgent(out[i].Memory) != asksAgent {
 			out[i].Score *= otherWeight
 		}
 		if out[i].State != core.MemoryActive {
@@ -262,6 +270,100 @@ func alongside(hits []Hit) {
 		hits[i].Score += besideWeight * max(score[place{h.Session, h.Message - 1}], score[place{h.Session, h.Message + 1}])
 		hits[i].Score += besideWeight / 2 * max(score[place{h.Session, h.Message - 2}], score[place{h.Session, h.Message + 2}])
 	}
+}
+
+func byAgent(m core.Memory) bool {
+	return m.Source == core.SourceModel || m.Source == core.SourceTool
+}
+
+// feedback raises rows that share the telling words of the rows that fit best, so that a
+// question finds also what was said about its subject in other words. It is pseudo-relevance
+// feedback after J. J. Rocchio, "Relevance feedback in information retrieval" (1971), with
+// words weighed by their share of the best rows and their rarity. Rows of the side that
+// was not asked say nothing here. With few rows found there is nothing to choose from.
+func feedback(ctx context.Context, r core.MemoryReader, hits []Hit, found map[int64]core.MemoryHit, words []queryWord, asksAgent bool, rows int, average float64) error {
+	if len(hits) <= feedbackRows {
+		return nil
+	}
+	sort.Slice(hits, func(i, j int) bool {
+		if hits[i].Score != hits[j].Score {
+			return hits[i].Score > hits[j].Score
+		}
+		return hits[i].ID > hits[j].ID
+	})
+	share := map[string]float64{}
+	best := 0
+	for _, h := range hits {
+		if byAgent(h.Memory) != asksAgent {
+			continue
+		}
+		list := strings.Fields(found[h.ID].Index.Words)
+		for _, w := range list {
+			share[w] += h.Score / float64(len(list))
+		}
+		if best++; best == feedbackRows {
+			break
+		}
+	}
+	full := 0.0
+	for _, q := range words {
+		delete(share, q.word)
+		full += q.weight * q.idf
+	}
+	names := make([]string, 0, len(share))
+	for w := range share {
+		names = append(names, w)
+	}
+	byWeight := func(i, j int) bool {
+		if a, b := share[names[i]], share[names[j]]; a != b {
+			return a > b
+		}
+		return names[i] < names[j]
+	}
+	sort.Slice(names, byWeight)
+	names = names[:min(len(names), feedbackCounts)]
+	counts, err := r.WordCounts(ctx, names)
+	if err != nil {
+		return err
+	}
+	for _, w := range names {
+		n := float64(counts[w])
+		if share[w] *= math.Log(1 + (float64(rows)-n+0.5)/(n+0.5)); n < 2 {
+			share[w] = 0 // it can find nothing else
+		}
+	}
+	sort.Slice(names, byWeight)
+	names = names[:min(len(names), feedbackWords)]
+	total := 0.0
+	for _, w := range names {
+		total += share[w]
+	}
+	if total <= 0 {
+		return nil
+	}
+	taken := make(map[string]int, len(names))
+	for i, w := range names {
+		taken[w] = i
+	}
+	for i, h := range hits {
+		tf := make([]int, len(names))
+		length := 0
+		for w := range strings.FieldsSeq(found[h.ID].Index.Words) {
+			if k, ok := taken[w]; ok {
+				tf[k]++
+			}
+			length++
+		}
+		norm := bm25K1 * (1 - bm25B + bm25B*float64(length)/math.Max(average, 1))
+		sum := 0.0
+		for k, n := range tf {
+			if n > 0 {
+				sum += share[names[k]] / total * float64(n) * (bm25K1 + 1) / (float64(n) + norm)
+			}
+		}
+		hits[i].Score += feedbackWeight * full * sum
+	}
+	return nil
 }
 
 // relevance orders what the index found: BM25 over the words of the content, those of its

@@ -84,6 +84,12 @@ func (p *pane) see(text string) {
 	p.until(fmt.Sprintf("%q", text), func(s string) bool { return strings.Contains(s, text) })
 }
 
+// ended waits for the end of a turn, whose last line says this.
+func (p *pane) ended(last string) {
+	p.t.Helper()
+	p.until("the end of the turn, with "+last, func(s string) bool { return strings.Contains(s, last) && !strings.Contains(s, "Enter queues") })
+}
+
 func (p *pane) say(text string)      { p.t.Helper(); p.do("send-keys", "-l", text) }
 func (p *pane) press(keys ...string) { p.t.Helper(); p.do(append([]string{"send-keys"}, keys...)...) }
 func (p *pane) size(w, h int) {
@@ -224,7 +230,7 @@ func TestTmuxApproval(t *testing.T) {
 	p.say("y")
 	p.press("Enter")
 	p.see("changed\n")
-	p.see("3 requests")
+	p.ended("3 requests")
 	if b, _ := os.ReadFile(file); string(b) != "red 10\n绿茶 14\n" {
 		t.Errorf("the file is %q", b)
 	}
@@ -301,7 +307,7 @@ func TestTmuxCancel(t *testing.T) {
 	if got := requestsOf(t, s, 2)[1].Last("user").Content; !strings.Contains(got, "waiting words") {
 		t.Errorf("the second request is about %q", got)
 	}
-	p.see("1 requests")
+	p.ended("1 requests")
 	p.press("C-c")
 	p.see("Ctrl-C again leaves")
 	p.press("C-c")
@@ -341,13 +347,13 @@ func TestTmuxResize(t *testing.T) {
 		}
 		u.release()
 		if move {
-			p.until("the drawing of a window that kept its size:\n"+fresh+"\n", func(s string) bool { return sameEnd(s, fresh, 24) })
+			p.until("the drawing of a window that kept its size:\n"+fresh+"\n", func(s string) bool { return sameEnd(s, fresh, 26) })
 			continue
 		}
-		p.see("2 requests")
-		p.see("the end")
-		p.see("oolong │    14")
-		fresh = p.screen()
+		p.until("the end of the turn", func(s string) bool {
+			fresh = s
+			return strings.Contains(s, "2 requests") && strings.Contains(s, "the end\n") && strings.Contains(s, "oolong │    14") && !strings.Contains(s, "Enter queues")
+		})
 	}
 }
 
@@ -378,7 +384,7 @@ func TestTmuxResume(t *testing.T) {
 	if list := requestsOf(t, s, 2)[1].Message; len(list) != 4 {
 		t.Errorf("the second request has %d messages", len(list))
 	}
-	p.see("1 requests")
+	p.ended("1 requests")
 	p.say("/clear")
 	p.press("Enter")
 	p.see("a new conversation")
@@ -412,7 +418,7 @@ func TestTmuxSuspend(t *testing.T) {
 	p.see("/help lists the commands")
 	p.say("one")
 	p.press("Enter")
-	p.see("1 requests")
+	p.ended("1 requests")
 	p.say("half")
 	p.press("C-z")
 	p.see("Stopped")

@@ -588,14 +588,40 @@ func TestOwnTimeLimit(t *testing.T) {
 	wantText(t, call(t, trusted, "sleep", `{"ms":600}`), false, "slept")
 }
 
+// stopProcess stops a process and waits until all its threads stand still: the signal is
+// delivered when it is sent, each thread stops when it next enters the kernel.
+func stopProcess(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		moving := len(files)
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if _, rest, ok := strings.Cut(string(b), ") "); err != nil || ok && rest[0] == 'T' {
+				moving--
+			}
+		}
+		if len(files) > 0 && moving == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d did not stop", pid)
+		}
+	}
+}
+
 func TestStoppedProcessThatNeitherAnswersNorDies(t *testing.T) {
 	h, _ := newHost(t, host.Options{CallGrace: 300 * time.Millisecond, StopGrace: 300 * time.Millisecond})
 	p := bad(h, "kit")
 	call(t, p, "echo", `{"text":"x"}`)
 	pid := p.PID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stopProcess(t, pid)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	res, err := p.Tool("echo").Call(ctx, core.ToolRequest{Args: json.RawMessage(`{"text":"x"}`)})
@@ -608,9 +634,7 @@ func TestStoppedProcessThatNeitherAnswersNorDies(t *testing.T) {
 	}
 	call(t, p, "echo", `{"text":"x"}`)
 	pid = p.PID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stopProcess(t, pid)
 	p.Stop(t.Context())
 	if alive(pid) {
 		t.Error("it lives after Stop")
