@@ -140,15 +140,16 @@ type Config struct {
 	// MaxSteps ends a turn after so many requests; 0 is no limit.
 	MaxSteps int
 	Budget   *Budget
-	// Estimate guesses the tokens of stored bytes, for the budget before the first report.
-	Estimate func(bytes int) int
+	// Estimate guesses the tokens of stored messages, for the budget where there is no
+	// report. Nil takes four bytes for a token.
+	Estimate func(msgs ...json.RawMessage) int
 	// Steer returns, once, what the user wants the running turn to hear now. It is asked
 	// between calls and before each further request; calls that have not begun are skipped.
 	Steer func() []string
-	// Fits says whether a conversation of so many bytes, of which the last report counted
-	// lastTokens for lastBytes, may be sent. When it does not, TooLong is asked to shorten it
+	// Fits says whether a conversation, of which the last report counted lastTokens for the
+	// first lastSent messages, may be sent. When it does not, TooLong is asked to shorten it
 	// before the request. Nil: everything fits.
-	Fits func(msgs []json.RawMessage, lastTokens, lastBytes int) bool
+	Fits func(msgs []json.RawMessage, lastTokens, lastSent int) bool
 	// TooLong is asked once per turn to shorten the conversation when the server refuses
 	// it; it returns the messages to go on with. Nil means it can't be shortened.
 	TooLong func(ctx context.Context, msgs []json.RawMessage) ([]json.RawMessage, error)
@@ -168,7 +169,7 @@ func New(cfg Config) *Agent {
 		cfg.Now = time.Now
 	}
 	if cfg.Estimate == nil {
-		cfg.Estimate = func(n int) int { return n / 4 }
+		cfg.Estimate = func(msgs ...json.RawMessage) int { return bytesOf(msgs) / 4 }
 	}
 	if cfg.Cause == "" {
 		cfg.Cause = "turn"
@@ -224,7 +225,7 @@ type turn struct {
 	seen   repeats
 	shrunk bool
 	lastIn int // prompt tokens of the last request, 0 before the first report
-	sent   int // bytes of messages in the last request
+	sent   int // messages in the last request
 }
 
 // Turn runs one turn to its end. Everything said in it is in the log before the next
@@ -278,16 +279,15 @@ func (t *turn) nextCost() int {
 	if t.cfg.Budget == nil {
 		return 0
 	}
-	n := t.bytes()
 	if t.lastIn == 0 {
-		return t.cfg.Estimate(n + len(t.in.Tools))
+		return t.cfg.Estimate(t.msgs...) + t.cfg.Estimate(t.in.Tools)
 	}
-	return t.lastIn + t.cfg.Estimate(max(0, n-t.sent))
+	return t.lastIn + t.cfg.Estimate(t.msgs[min(t.sent, len(t.msgs)):]...)
 }
 
-func (t *turn) bytes() int {
+func bytesOf(msgs []json.RawMessage) int {
 	n := 0
-	for _, m := range t.msgs {
+	for _, m := range msgs {
 		n += len(m)
 	}
 	return n
@@ -325,7 +325,7 @@ func (t *turn) steer(ctx context.Context, list []string) (heard bool, err error)
 // ask makes one request and stores its answer.
 func (t *turn) ask(ctx context.Context) (Answer, core.StopReason, error) {
 	var text, line strings.Builder
-	t.sent = t.bytes()
+	t.sent = len(t.msgs)
 	answer, err := t.cfg.Model.Ask(ctx, Request{Messages: t.msgs, Tools: t.in.Tools, Cause: t.cfg.Cause}, func(d Delta) {
 		if d.Reset {
 			text.Reset()
@@ -397,7 +397,7 @@ func (t *turn) count(u core.Usage) {
 		t.lastIn = u.PromptTokens
 	} else {
 		// No report: the guess counts, so that the budget still holds.
-		t.cfg.Budget.Add(t.cfg.Estimate(t.sent + len(t.in.Tools)))
+		t.cfg.Budget.Add(t.cfg.Estimate(t.msgs[:min(t.sent, len(t.msgs))]...) + t.cfg.Estimate(t.in.Tools))
 	}
 	t.emit(core.Event{Type: core.EventUsage, Usage: &u})
 }

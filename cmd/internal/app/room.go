@@ -81,17 +81,13 @@ func (c *Conversation) makeRoom(ctx context.Context, st *store.Store, prompt str
 }
 
 // fits says whether a running turn may send its messages as they are.
-func (c *Conversation) fits(msgs []json.RawMessage, lastTokens, lastBytes int) bool {
+func (c *Conversation) fits(msgs []json.RawMessage, lastTokens, lastSent int) bool {
 	if len(msgs) == 0 {
 		return true
 	}
-	if lastTokens > 0 && lastBytes > 0 {
+	if lastTokens > 0 && lastSent <= len(msgs) {
 		// The report is exact for what was sent; only what came after is guessed.
-		sent, i := 0, 0
-		for ; i < len(msgs) && sent < lastBytes; i++ {
-			sent += len(msgs[i])
-		}
-		return lastTokens+c.tokens(msgs[i:]) <= int(float64(c.app.ContextWindow())*budgetShare)
+		return lastTokens+c.tokens(msgs[lastSent:]) <= int(float64(c.app.ContextWindow())*budgetShare)
 	}
 	return c.tokens(msgs[1:]) <= c.messageBudget()
 }

@@ -362,7 +362,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		Cause: cause,
 		Model: m, Log: st, Tools: session, Gate: gate, Run: session.run, Encode: encoder{},
 		Events: emit, MaxSteps: steps, Budget: budget, Steer: o.Steer,
-		Estimate: func(n int) int { return n / 3 }, Now: a.opt.Now,
+		Estimate: func(msgs ...json.RawMessage) int { return c.tokens(msgs) }, Now: a.opt.Now,
 		Fits: c.fits,
 		TooLong: func(ctx context.Context, msgs []json.RawMessage) ([]json.RawMessage, error) {
 			if err := c.tooLong(ctx, st, msgs[1:], emit); err != nil {
