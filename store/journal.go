@@ -38,7 +38,7 @@ func (s *Store) MemoryChanges(ctx context.Context) ([]MemoryChange, error) {
 
 // AllSummaries lists the summaries of all sessions, oldest first.
 func (s *Store) AllSummaries(ctx context.Context) ([]Summary, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT y.id, y.session_id, y.from_turn, y.upto_turn, y.model, y.at FROM summaries y ORDER BY y.id`)
+	rows, err := s.db.QueryContext(ctx, `SELECT y.id, y.session_id, y.from_turn, y.upto_turn, y.model, y.at, y.tokens FROM summaries y ORDER BY y.id`)
 	if err != nil {
 		return nil, fmt.Errorf("read summaries: %w", err)
 	}
@@ -47,7 +47,7 @@ func (s *Store) AllSummaries(ctx context.Context) ([]Summary, error) {
 	for rows.Next() {
 		var v Summary
 		var at int64
-		if err := rows.Scan(&v.ID, &v.Session, &v.From, &v.Upto, &v.Model, &at); err != nil {
+		if err := rows.Scan(&v.ID, &v.Session, &v.From, &v.Upto, &v.Model, &at, &v.Tokens); err != nil {
 			return nil, fmt.Errorf("read summaries: %w", err)
 		}
 		v.At = fromMS(at)

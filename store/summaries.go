@@ -22,11 +22,12 @@ type Summary struct {
 	Tools    string    `json:"tools,omitempty"`
 	Model    string    `json:"model"`
 	At       time.Time `json:"at,omitzero"`
+	Tokens   *int      `json:"tokens,omitempty"` // that it cost; nil where it is not known
 }
 
 // Summaries returns a session's summaries in the order of its turns.
 func (s *Store) Summaries(ctx context.Context, session string) ([]Summary, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT id, session_id, from_turn, upto_turn, semantic, tools, model, at FROM summaries WHERE session_id = ? ORDER BY from_turn`, session)
+	rows, err := s.db.QueryContext(ctx, `SELECT id, session_id, from_turn, upto_turn, semantic, tools, model, at, tokens FROM summaries WHERE session_id = ? ORDER BY from_turn`, session)
 	if err != nil {
 		return nil, fmt.Errorf("read summaries: %w", err)
 	}
@@ -35,7 +36,7 @@ func (s *Store) Summaries(ctx context.Context, session string) ([]Summary, error
 	for rows.Next() {
 		var v Summary
 		var at int64
-		if err := rows.Scan(&v.ID, &v.Session, &v.From, &v.Upto, &v.Semantic, &v.Tools, &v.Model, &at); err != nil {
+		if err := rows.Scan(&v.ID, &v.Session, &v.From, &v.Upto, &v.Semantic, &v.Tools, &v.Model, &at, &v.Tokens); err != nil {
 			return nil, fmt.Errorf("read summaries: %w", err)
 		}
 		v.At = fromMS(at)
@@ -63,8 +64,8 @@ func (s *Store) AddSummary(ctx context.Context, v Summary) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM summaries WHERE session_id = ? AND from_turn >= ? AND upto_turn <= ?`, v.Session, v.From, v.Upto); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO summaries(session_id, from_turn, upto_turn, semantic, tools, model, at) VALUES(?,?,?,?,?,?,?)`,
-			v.Session, v.From, v.Upto, v.Semantic, v.Tools, v.Model, ms(v.At))
+		_, err = tx.ExecContext(ctx, `INSERT INTO summaries(session_id, from_turn, upto_turn, semantic, tools, model, at, tokens) VALUES(?,?,?,?,?,?,?,?)`,
+			v.Session, v.From, v.Upto, v.Semantic, v.Tools, v.Model, ms(v.At), v.Tokens)
 		if err != nil {
 			return fmt.Errorf("store summary of session %s: %w", v.Session, err)
 		}

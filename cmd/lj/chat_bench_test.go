@@ -24,11 +24,13 @@ func markdownOf(pieces int) string {
 }
 
 // BenchmarkChatStream is an answer of 20,000 pieces of Markdown on a pseudo terminal: the
-// processor time of the whole lj process, from its start to its end. Target: 2 s.
+// processor time of the whole lj process, from its start to its end (target: 2 s), and the
+// longest time that the screen stood still while text came, which is the pause between two
+// frames and the longer of them (target for a frame: 50 ms).
 func BenchmarkChatStream(b *testing.B) {
 	lj, _ := release(b)
 	text := markdownOf(20000)
-	var cpu []float64
+	var cpu, still []float64
 	for b.Loop() {
 		s := llmtest.New(llmtest.Turn{Text: text, ChunkSize: 5})
 		x := newBench(b, s.URL())
@@ -43,9 +45,19 @@ func BenchmarkChatStream(b *testing.B) {
 			var all strings.Builder
 			buf := make([]byte, 64<<10)
 			said, left := false, false
+			var last time.Time
+			longest := time.Duration(0)
 			for {
 				n, err := f.Read(buf)
 				all.Write(buf[:n])
+				if now := time.Now(); said && !left && strings.Contains(string(buf[:n]), "\x1b[?2026l") {
+					if !last.IsZero() {
+						longest = max(longest, now.Sub(last))
+					}
+					if !last.IsZero() || strings.Contains(all.String(), "heading") {
+						last = now
+					}
+				}
 				if !said && strings.Contains(all.String(), "/help lists") {
 					said = true
 					_, _ = f.WriteString("go\r")
@@ -55,6 +67,7 @@ func BenchmarkChatStream(b *testing.B) {
 					_, _ = f.WriteString("/exit\r")
 				}
 				if err != nil {
+					still = append(still, longest.Seconds()*1e3) // read after seen
 					seen <- all.String()
 					return
 				}
@@ -73,4 +86,5 @@ func BenchmarkChatStream(b *testing.B) {
 		cpu = append(cpu, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
 	}
 	b.ReportMetric(median(cpu), "cpu-s/answer")
+	b.ReportMetric(median(still), "longest-ms")
 }

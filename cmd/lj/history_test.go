@@ -167,6 +167,18 @@ func TestBackgroundWork(t *testing.T) {
 			t.Errorf("%v: %d %s%s", args, status, out, errs)
 		}
 	}
+	out, _, _ = u.run("evolve", "log", "--json")
+	log := jsonOf[struct {
+		Items []struct {
+			Kind string
+			Cost *int
+		}
+	}](t, out)
+	for _, e := range log.Items {
+		if e.Kind == "summary" && (e.Cost == nil || *e.Cost <= 0 || *e.Cost > r.Tokens) {
+			t.Errorf("the pass used %d tokens, the summary is said to have cost %v: %s", r.Tokens, e.Cost, out)
+		}
+	}
 	for _, args := range [][]string{{"evolve", "log", "nosuch"}, {"evolve", "why", "nosuch"}, {"evolve", "nosuch"}} {
 		if out, _, status := u.run(args...); status != 2 {
 			t.Errorf("%v: %d %s", args, status, out)

@@ -24,7 +24,7 @@ type JournalEntry struct {
 	State    string    `json:"state"`
 	Why      string    `json:"why"`
 	Evidence string    `json:"evidence"`
-	Cost     *int      `json:"cost"`   // tokens; null where it is not known
+	Cost     *int      `json:"cost"`   // tokens of requests made for it alone; null where it is not known
 	Revert   string    `json:"revert"` // the command that takes it back, "" for none
 }
 
@@ -164,7 +164,7 @@ func (a *App) journal(ctx context.Context) ([]entry, error) {
 	}
 	for _, p := range versionsOf {
 		e := entry{JournalEntry: JournalEntry{ID: fmt.Sprintf("p%d", p.Version), Time: p.CreatedAt, Kind: "prompt.set", Artefact: "prompt", State: "kept", Why: p.Reason,
-			Evidence: fmt.Sprintf("version %d, %d bytes, after version %d", p.Version, len(p.Content), p.Parent), Revert: fmt.Sprintf("lj prompts rollback %d", max(p.Parent, 1))}}
+			Evidence: fmt.Sprintf("version %d, %d bytes, after version %d", p.Version, len(p.Content), p.Parent), Revert: fmt.Sprintf("lj prompts rollback %d", max(p.Parent, 1)), Cost: new(int)}}
 		if p.Active {
 			e.State = "active"
 		}
@@ -209,7 +209,7 @@ func (a *App) journal(ctx context.Context) ([]entry, error) {
 		before := last[s.Session]
 		last[s.Session] = s.Upto
 		e := entry{JournalEntry: JournalEntry{ID: fmt.Sprintf("s%d", s.ID), Time: s.At, Kind: "summary", Artefact: "session:" + s.Session, State: "done",
-			Why: fmt.Sprintf("turns %d to %d", s.From, s.Upto), Evidence: "model " + s.Model}}
+			Why: fmt.Sprintf("turns %d to %d", s.From, s.Upto), Evidence: "model " + s.Model, Cost: s.Tokens}}
 		e.check = func() error {
 			if s.From <= before || s.Upto < s.From {
 				return fmt.Errorf("turns %d to %d overlap what is summarised already", s.From, s.Upto)

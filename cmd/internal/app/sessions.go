@@ -126,7 +126,7 @@ func (a *App) forkRest(ctx context.Context, st *store.Store, s core.Session, to 
 		if turn != 0 && x.Upto > turn {
 			break
 		}
-		x.Session = to
+		x.Session, x.Tokens = to, new(int) // a copy costs nothing
 		if err := st.AddSummary(ctx, x); err != nil {
 			return err
 		}

@@ -195,6 +195,7 @@ func (a *App) summarise(ctx context.Context, st *store.Store, ask *Cheap, s core
 		if to == 0 {
 			break
 		}
+		before := ask.Usage.Spent()
 		answer, err := ask.Ask(ctx, JobSummary, history.SummaryPrompt, text)
 		if err != nil {
 			return upto, err
@@ -203,7 +204,7 @@ func (a *App) summarise(ctx context.Context, st *store.Store, ask *Cheap, s core
 		if !ok {
 			return upto, core.Errorf(core.KindFailed, "the answer holds no summary")
 		}
-		if err := st.AddSummary(ctx, store.Summary{Session: s.ID, From: from, Upto: to, Semantic: semantic, Tools: tools, Model: model}); err != nil {
+		if err := st.AddSummary(ctx, store.Summary{Session: s.ID, From: from, Upto: to, Semantic: semantic, Tools: tools, Model: model, Tokens: cost(ask, before)}); err != nil {
 			return upto, err
 		}
 		upto = to
@@ -233,6 +234,7 @@ func (a *App) mergeSummaries(ctx context.Context, st *store.Store, ask *Cheap, s
 			fmt.Fprintf(&b, "## Tool chain\n%s\n\n", x.Tools)
 		}
 	}
+	before := ask.Usage.Spent()
 	answer, err := ask.Ask(ctx, JobSummary, history.MergePrompt, b.String())
 	if err != nil {
 		return err
@@ -241,5 +243,11 @@ func (a *App) mergeSummaries(ctx context.Context, st *store.Store, ask *Cheap, s
 	if !ok {
 		return core.Errorf(core.KindFailed, "the answer holds no summary")
 	}
-	return st.AddSummary(ctx, store.Summary{Session: s.ID, From: old[0].From, Upto: old[len(old)-1].Upto, Semantic: semantic, Tools: tools, Model: model})
+	return st.AddSummary(ctx, store.Summary{Session: s.ID, From: old[0].From, Upto: old[len(old)-1].Upto, Semantic: semantic, Tools: tools, Model: model, Tokens: cost(ask, before)})
+}
+
+// cost is what an asker has spent since.
+func cost(ask *Cheap, before int) *int {
+	n := ask.Usage.Spent() - before
+	return &n
 }
