@@ -39,6 +39,8 @@ type command struct {
 	lastOut atomic.Int64 // when output came last, nanoseconds after began
 
 	drained chan struct{} // everything printed before the shell's end has been taken
+	last    atomic.Bool   // the reading is to end with what is in the pipe
+	read    chan struct{} // the reading has ended
 	eof     atomic.Bool
 	exited  chan struct{} // the shell has ended, its output is taken, what it left is known
 	gone    chan struct{} // no process is left
@@ -63,8 +65,8 @@ const (
 
 func (s *Shell) now() time.Time { return time.Now() }
 
-// read takes the output until no process holds the pipe any more.
-func (c *command) read() {
+// follow takes the output until no process holds the pipe any more, or finish is called.
+func (c *command) follow() {
 	buf := make([]byte, 32<<10)
 	done := false
 	drained := func() {
@@ -73,17 +75,21 @@ func (c *command) read() {
 			close(c.drained)
 		}
 	}
+	defer close(c.read)
 	defer drained()
 	for {
 		n, err := c.pipe.Read(buf)
 		c.take(buf[:n])
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// The shell has ended: take what is in the pipe, at most its capacity, so that
-			// a child that goes on printing holds nobody up.
+			// The shell, or all that it left, has ended: take what is in the pipe, at most
+			// its capacity, so that a child that goes on printing holds nobody up.
 			_ = c.pipe.SetReadDeadline(time.Time{})
 			c.drain(buf)
 			drained()
+			if c.last.Load() {
+				return
+			}
 		case err != nil:
 			c.eof.Store(true)
 			return
@@ -166,15 +172,27 @@ func (c *command) attend() {
 		left = len(c.rest) > 0
 		c.procs.Unlock()
 	}
+	if !left {
+		c.finish()
+	}
 	close(c.exited)
 	if left {
 		c.watch()
+		c.finish()
 	}
-	c.pipe.Close() // a reader that still waits for others' copies of the pipe ends
+	c.pipe.Close()
 	c.s.mu.Lock()
 	delete(c.s.active, c)
 	c.s.mu.Unlock()
 	close(c.gone)
+}
+
+// finish takes what the last writers have left in the pipe, which the reader may not have
+// come to yet, and ends the reading, also where others hold copies of the pipe.
+func (c *command) finish() {
+	c.last.Store(true)
+	_ = c.pipe.SetReadDeadline(time.Now())
+	<-c.read
 }
 
 // leftovers is a cheap look whether anything of the command may still run.

@@ -174,12 +174,12 @@ func (s *Shell) launch(c *command) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	c.cmd, c.pid, c.pipe = cmd, cmd.Process.Pid, r
-	c.exited, c.drained, c.gone = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	c.exited, c.drained, c.read, c.gone = make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	s.mu.Lock()
 	s.active[c] = true
 	closed := s.closed
 	s.mu.Unlock()
-	go c.read()
+	go c.follow()
 	go c.attend()
 	if closed { // Close did not see it
 		c.kill()
