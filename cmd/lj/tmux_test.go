@@ -246,6 +246,36 @@ func TestTmuxApproval(t *testing.T) {
 	}
 }
 
+// A long difference is shown in part, and whole on demand, before the answer.
+func TestTmuxWholeDifference(t *testing.T) {
+	var text strings.Builder
+	for i := range 70 {
+		fmt.Fprintf(&text, "茶 %d\n", i)
+	}
+	text.WriteString(strings.Repeat("long ", 60) + "and its end\n")
+	s := llmtest.ForTest(t, llmtest.Turn{Calls: []llmtest.Call{{Name: "write_file", Args: map[string]any{"path": "long.txt", "content": text.String()}}}}, llmtest.Turn{Text: "as you like"})
+	u := newUser(t, s.URL())
+	p := u.tmux(100, 30, nil)
+	p.see("/help lists the commands")
+	p.say("write it")
+	p.press("Enter")
+	p.see("… 32 more lines of the difference")
+	p.see("d shows the whole difference")
+	if strings.Contains(p.all(), "茶 69") {
+		t.Error("all of it was shown at once")
+	}
+	p.say("d")
+	p.press("Enter")
+	p.see("+茶 69")
+	p.see("and its end")
+	p.say("n")
+	p.press("Enter")
+	p.ended("2 requests")
+	if _, err := os.Stat(filepath.Join(u.project, "long.txt")); err == nil {
+		t.Error("written without a yes")
+	}
+}
+
 // Three calls run; a message is queued and one is steered: the note is heard after the
 // running call, the calls after it are skipped, the queued message is the next turn.
 func TestTmuxQueueAndSteer(t *testing.T) {

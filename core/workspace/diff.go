@@ -148,8 +148,9 @@ func CountChanges(a, b string) (added, removed int) {
 }
 
 // UnifiedDiff shows the differences of two texts in unified form without file names, with
-// context lines around each, cut after maxLines lines.
-func UnifiedDiff(a, b string, context, maxLines int) string {
+// context lines around each. Lines are cut after width columns (0: never), the whole after
+// maxLines lines (see CutDiff).
+func UnifiedDiff(a, b string, context, width, maxLines int) string {
 	hunks := DiffLines(a, b)
 	if len(hunks) == 0 {
 		return ""
@@ -163,8 +164,12 @@ func UnifiedDiff(a, b string, context, maxLines int) string {
 	}
 	var out []string
 	put := func(mark, l string) {
-		out = append(out, mark+Truncate(strings.TrimSuffix(l, "\n"), 200))
-		if !strings.HasSuffix(l, "\n") {
+		l, whole := strings.CutSuffix(l, "\n")
+		if width > 0 {
+			l = Truncate(l, width)
+		}
+		out = append(out, mark+l)
+		if !whole {
 			out = append(out, `\ no newline at the end`)
 		}
 	}
@@ -193,11 +198,27 @@ func UnifiedDiff(a, b string, context, maxLines int) string {
 		}
 		i = j + 1
 	}
-	if len(out) > maxLines {
-		left := len(out) - maxLines
-		out = append(out[:maxLines], fmt.Sprintf("… %d more lines of the difference", left))
+	short, _ := CutDiff(strings.Join(out, "\n"), 0, maxLines)
+	return short
+}
+
+// CutDiff shortens a difference to lines of width columns (0: any) and to maxLines lines,
+// with a last line that says how many are left out. cut says whether anything is missing.
+func CutDiff(diff string, width, maxLines int) (short string, cut bool) {
+	lines := strings.Split(diff, "\n")
+	left := max(0, len(lines)-maxLines)
+	lines = lines[:len(lines)-left]
+	for i, l := range lines {
+		if width > 0 {
+			if t := Truncate(l, width+1); t != l { // its mark has a column too
+				lines[i], cut = t, true
+			}
+		}
 	}
-	return strings.Join(out, "\n")
+	if left > 0 {
+		lines, cut = append(lines, fmt.Sprintf("… %d more lines of the difference", left)), true
+	}
+	return strings.Join(lines, "\n"), cut
 }
 
 func span(from, to int) string {

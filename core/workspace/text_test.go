@@ -207,7 +207,7 @@ func TestDiff(t *testing.T) {
 		t.Fatal(add, del)
 	}
 	want := "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -7 +7,2 @@\n g\n+h"
-	if got := workspace.UnifiedDiff(a, b, 1, 100); got != want {
+	if got := workspace.UnifiedDiff(a, b, 1, 200, 100); got != want {
 		t.Fatalf("%s", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 // would change in it.
 const previewLimit = 1 << 20
 
-// previewLines is how many lines of a difference a question shows.
-const previewLines = 40
+// previewLines is how many lines of a difference a question carries.
+const previewLines = 50_000
 
 // previewDiff is what a writing call would change, in unified form and masked, for the
 // question; "" where it can't be told before: other tools, binary or large files, an edit
@@ -77,5 +77,5 @@ func (a *App) previewDiff(call core.ToolCall) string {
 		return ""
 	}
 	m := a.masker()
-	return m.Mask(workspace.UnifiedDiff(before, after, 2, previewLines))
+	return m.Mask(workspace.UnifiedDiff(before, after, 2, 0, previewLines))
 }

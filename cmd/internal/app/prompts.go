@@ -149,5 +149,5 @@ func (a *App) DiffPrompts(ctx context.Context, v1, v2 string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return workspace.UnifiedDiff(p1.Content+"\n", p2.Content+"\n", 3, 100_000), nil
+	return workspace.UnifiedDiff(p1.Content+"\n", p2.Content+"\n", 3, 0, 100_000), nil
 }

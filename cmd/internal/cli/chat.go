@@ -16,6 +16,7 @@ import (
 	"github.com/lingjiyidong/lj/cmd/internal/app"
 	"github.com/lingjiyidong/lj/cmd/internal/term"
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/workspace"
 )
 
 // talk is a running chat: what is said with whom, whatever shows it.
@@ -380,8 +381,14 @@ func (q asker) Permit(ctx context.Context, p app.PermitQuestion) (string, error)
 	if rest := permitArgs(p); rest != "" {
 		list = append(list, term.Text{Text: rest, Indent: "  "})
 	}
+	more := false
 	if p.Diff != "" {
-		list = append(list, term.Diff(p.Diff))
+		var short string
+		if short, more = workspace.CutDiff(p.Diff, 200, diffLines); more {
+			list = append(list, term.Diff(short), term.Text{Text: f.p.T("d shows the whole difference"), Style: term.Dim, Indent: "  "})
+		} else {
+			list = append(list, term.Diff(p.Diff))
+		}
 	}
 	if p.Reason != "" {
 		list = append(list, term.Text{Text: f.p.Tell(p.Reason), Style: term.Dim, Indent: "  "})
@@ -401,10 +408,18 @@ func (q asker) Permit(ctx context.Context, p app.PermitQuestion) (string, error)
 			return "always", nil
 		case "n", "no", "否":
 			return "no", nil
+		case "d":
+			if more {
+				q.c.face.show(term.Diff(p.Diff))
+				continue
+			}
 		}
 		q.c.face.show(term.Text{Style: term.Dim, Text: f.p.T("answer y, s, a or n")})
 	}
 }
+
+// diffLines is how many lines of a difference a question shows at first.
+const diffLines = 40
 
 // permitHead is what stands behind the tool's name: its command or its path.
 func permitHead(p app.PermitQuestion) string {

@@ -149,7 +149,7 @@ func report(c *call.Call, f *workspace.File, text *workspace.Text, raw []byte, a
 		fmt.Fprintf(&sb, "; it had %d hard links, the other names keep the old content", f.Links)
 	}
 	if now, err := workspace.Decode(raw); err == nil {
-		sb.WriteString("\n" + workspace.UnifiedDiff(text.LF, now.LF, 2, 60))
+		sb.WriteString("\n" + workspace.UnifiedDiff(text.LF, now.LF, 2, 200, 60))
 	}
 	return call.WithMeta(core.ToolResult{Text: sb.String()}, core.ToolMeta{Files: []core.FileTouch{{
 		Path: p.Abs, Op: "write", Before: f.Digest, After: after,
