@@ -144,11 +144,11 @@ func BenchmarkTwentyCalls(b *testing.B) {
 	list := s.Requests()
 	for i := 1; i < len(list); i++ {
 		if bytes.Contains(list[i].Body, []byte(`"tools"`)) && len(list[i].Message) > len(list[i-1].Message) && len(list[i].Message) > 6 {
-			gaps = append(gaps, list[i].At.Sub(list[i-1].At).Seconds()*1e3)
+			gaps = append(gaps, list[i].At.Sub(list[i-1].Ended).Seconds()*1e3)
 		}
 	}
 	if len(gaps) > 0 {
-		b.ReportMetric(median(gaps), "request-to-request-ms")
+		b.ReportMetric(median(gaps), "answer-to-request-ms")
 	}
 }
 

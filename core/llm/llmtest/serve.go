@@ -80,6 +80,11 @@ func (s *Server) serveChat(w http.ResponseWriter, hr *http.Request) {
 	s.requests = append(s.requests, r)
 	r.Seq = len(s.requests)
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		r.Ended = time.Now()
+		s.mu.Unlock()
+	}()
 	status := func(n int) {
 		s.mu.Lock()
 		r.Status = n
