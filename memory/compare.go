@@ -304,18 +304,24 @@ func hasKey(list []slot, key string) bool {
 	return false
 }
 
+// oppositePair finds antonyms in the place of each other, of which the one turns what the
+// other says; not those that say which of two things is meant.
 func (al alignment) oppositePair() (string, bool) {
-	l := lexiconOf()
 	for _, s := range al.sites {
 		for _, x := range s.a {
 			for _, y := range s.b {
-				if l.opposite(x.key, y.key) {
+				if al.opposite(s, x, y) {
 					return x.key + " / " + y.key, true
 				}
 			}
 		}
 	}
 	return "", false
+}
+
+func (al alignment) opposite(s site, x, y slot) bool {
+	yes, qualifies := lexiconOf().opposite(x.key, y.key)
+	return yes && !(qualifies && s.from == 0)
 }
 
 // onlyOneSide says whether all that differs is said by one of the two alone.
@@ -671,6 +677,9 @@ func changed(old, new *statement, al alignment) (verdict, bool) {
 	}
 	allTime, allNumber := true, true
 	for _, s := range subs {
+		if s.from == 0 && s.a[0].kind == slotTime && s.b[0].kind == slotTime && s.a[len(s.a)-1].kind != slotTime && s.b[len(s.b)-1].kind != slotTime {
+			return verdict{}, false // the time that begins it says which thing is meant
+		}
 		if s.size() > 8 || len(s.a) > 5 || len(s.b) > 5 {
 			return verdict{}, false
 		}
@@ -699,7 +708,7 @@ func changed(old, new *statement, al alignment) (verdict, bool) {
 		}
 		return verdict{}, false
 	}
-	if l := lexiconOf(); len(s.a) == 1 && len(s.b) == 1 && l.opposite(s.a[0].key, s.b[0].key) {
+	if len(s.a) == 1 && len(s.b) == 1 && al.opposite(s, s.a[0], s.b[0]) {
 		return verdictOf("says the opposite")
 	}
 	if s.from == 0 || onlyUser(al.keys[:s.from]) && attribute == 0 && !excl {

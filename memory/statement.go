@@ -3,6 +3,7 @@ package memory
 import (
 	"math"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -164,11 +165,23 @@ var antonymGroups = []string{
 	"allow allows allowed permit permitted 允许 可以 准许 许可 | forbid forbids forbidden prohibit prohibited deny disallow ban banned 禁止 不准 不许 不得 严禁",
 	"always 总是 始终 一律 一直 | never 从不 决不 绝不 永不", "before 之前 以前 前 先 | after 之后 以后 后 再",
 	"increase increases increased raise raised grow more 增加 提高 上升 增 增大 | decrease decreases decreased reduce reduced lower less 减少 降低 下降 减 减小",
-	"concise short brief terse 简洁 简短 简单 精简 | detailed long verbose lengthy 详细 冗长 复杂 详尽", "dark 深色 暗色 黑色 | light bright 浅色 亮色 白色",
-	"public 公开 公有 | private 私有 私密", "first 最先 | last 最后", "min minimum least 最少 最小 最低 至少 | max maximum most 最多 最大 最高 至多",
-	"true 真 | false 假", "yes | no", "success succeed succeeded pass passed passes 成功 通过 | failure fail failed fails 失败", "open opened 开放 | close closed closes 关闭 封闭", "add added 添加 新增 加入 | remove removed delete deleted 删除 移除 去掉",
-	"left 左 左边 左侧 | right 右 右边 右侧", "up 上 | down 下", "hot 热 | cold 冷", "buy bought 买 购买 | sell sold 卖 出售", "start started begin 开始 | stop stopped end ended finish 结束 停止", "internal 内部 内网 | external 外部 外网",
-	"sync synchronous 同步 | async asynchronous 异步", "required 必须 必需 必要 | optional 可选 不必 无需", "frontend 前端 | backend 后端", "import 导入 | export 导出", "tabs 制表符 | spaces 空格", "asc ascending 升序 | desc descending 降序", "win won 赢 | lose lost 输", "old 旧 | new 新", "好 | 坏 差", "many 多 | few 少", "高 high | 低 low", "早 early | 晚 late", "in 进 入 | out 出", "accept accepted 接受 同意 | reject rejected refuse refused 拒绝 反对", "upload 上传 | download 下载", "男 male man | 女 female woman", "enough 足够 | insufficient 不足", "借 | 还", "with | without",
+	"concise short brief terse 简洁 简短 简单 精简 | detailed long verbose lengthy 详细 冗长 复杂 详尽",
+	"true 真 | false 假", "yes | no", "add added 添加 新增 加入 | remove removed delete deleted 删除 移除 去掉",
+	"required 必须 必需 必要 | optional 可选 不必 无需", "tabs 制表符 | spaces 空格", "好 | 坏 差", "many 多 | few 少",
+	"accept accepted 接受 同意 | reject rejected refuse refused 拒绝 反对", "enough 足够 | insufficient 不足", "借 | 还", "with | without",
+}
+
+// qualifierGroups are antonyms that also tell things apart: the left and the right panel,
+// the upload and the download limit. Before the verb they say which thing is meant.
+var qualifierGroups = []string{
+	"dark 深色 暗色 黑色 | light bright 浅色 亮色 白色", "public 公开 公有 | private 私有 私密", "first 最先 | last 最后",
+	"min minimum least 最少 最小 最低 至少 | max maximum most 最多 最大 最高 至多",
+	"success succeed succeeded pass passed passes 成功 通过 | failure fail failed fails 失败", "open opened 开放 | close closed closes 关闭 封闭",
+	"left 左 左边 左侧 | right 右 右边 右侧", "up 上 | down 下", "hot 热 | cold 冷", "buy bought 买 购买 | sell sold 卖 出售",
+	"start started begin 开始 | stop stopped end ended finish 结束 停止", "internal 内部 内网 | external 外部 外网",
+	"sync synchronous 同步 | async asynchronous 异步", "frontend 前端 | backend 后端", "import 导入 | export 导出",
+	"asc ascending 升序 | desc descending 降序", "win won 赢 | lose lost 输", "old 旧 | new 新", "高 high | 低 low", "早 early | 晚 late",
+	"in 进 入 | out 出", "upload 上传 | download 下载", "男 male man | 女 female woman",
 }
 
 type lexicon struct {
@@ -184,14 +197,20 @@ var lexiconOf = sync.OnceValue(func() *lexicon {
 			l.synonym[stemOf(w)] = ws[0]
 		}
 	}
-	for i, g := range antonymGroups {
+	for i, g := range append(append([]string{}, antonymGroups...), qualifierGroups...) {
 		left, right, _ := strings.Cut(g, "|")
-		for _, w := range strings.Fields(left) {
-			l.side[stemOf(w)] = append(l.side[stemOf(w)], i+1)
+		put := func(words string, n int) {
+			for _, w := range strings.Fields(words) {
+				k := stemOf(w)
+				l.side[k] = append(l.side[k], n)
+				// A statement holds the first of a group of synonyms in place of each.
+				if c := l.synonym[k]; c != "" && c != k && !slices.Contains(l.side[c], n) {
+					l.side[c] = append(l.side[c], n)
+				}
+			}
 		}
-		for _, w := range strings.Fields(right) {
-			l.side[stemOf(w)] = append(l.side[stemOf(w)], -i-1)
-		}
+		put(left, i+1)
+		put(right, -i-1)
 	}
 	return l
 })
@@ -203,16 +222,20 @@ func stemOf(w string) string {
 	return w
 }
 
-// opposite says whether two words stand on opposite sides of a pair of antonyms.
-func (l *lexicon) opposite(a, b string) bool {
+// opposite says whether two words stand on opposite sides of a pair of antonyms, and
+// whether only of one that also tells things apart.
+func (l *lexicon) opposite(a, b string) (yes, qualifies bool) {
 	for _, x := range l.side[a] {
 		for _, y := range l.side[b] {
 			if x == -y {
-				return true
+				if max(x, y) <= len(antonymGroups) {
+					return true, false
+				}
+				yes, qualifies = true, true
 			}
 		}
 	}
-	return false
+	return yes, qualifies
 }
 
 var predicates = set(`is are was were be = equals means use prefer store listen run set live lives work works called named name expire expires return returns
