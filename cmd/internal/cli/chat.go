@@ -507,7 +507,7 @@ func (c *talk) approve(ctx context.Context, question string) (bool, error) {
 		return false, err
 	}
 	defer done()
-	c.face.show(term.Text{}, term.Text{Text: question})
+	c.face.show(term.Text{}, term.Text{Text: c.f.p.Tell(question)})
 	for {
 		a, err := c.face.ask(ctx, c.f.p.T("Allow it? [y/N]")+" ")
 		if err != nil {

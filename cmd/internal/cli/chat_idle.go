@@ -57,7 +57,7 @@ func (c *talk) jobs(list []app.Job) {
 			line += ", " + c.f.p.T("up to turn %d", j.Upto)
 		}
 		if j.Reason != "" {
-			line += ": " + oneLine(j.Reason)
+			line += ": " + c.f.p.Tell(oneLine(j.Reason))
 		}
 		c.face.show(term.Text{Style: term.Dim, Text: line})
 	}

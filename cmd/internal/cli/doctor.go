@@ -30,9 +30,9 @@ func newDoctor(f *factory) *cobra.Command {
 				}
 			} else {
 				for _, c := range checks {
-					fmt.Fprintf(f.Out, "%-4s %-12s %s\n", c.Status, c.Name, c.Detail)
+					fmt.Fprintf(f.Out, "%-4s %-12s %s\n", c.Status, c.Name, f.p.Tell(oneLine(c.Detail)))
 					if c.Fix != "" {
-						fmt.Fprintf(f.Out, "                  %s\n", c.Fix)
+						fmt.Fprintf(f.Out, "                  %s\n", f.p.Tell(c.Fix))
 					}
 				}
 			}

@@ -106,7 +106,7 @@ func (f *factory) workLine(w app.Work) string {
 		line += " " + w.Session
 	}
 	if w.Reason != "" {
-		line += "  " + oneLine(w.Reason)
+		line += "  " + f.p.Tell(oneLine(w.Reason))
 	}
 	return line
 }
@@ -188,7 +188,7 @@ func newEvolveWhy(f *factory) *cobra.Command {
 
 func (f *factory) printEntries(list []app.JournalEntry, long bool) {
 	for _, e := range list {
-		fmt.Fprintf(f.Out, "%-8s %s  %-16s %-24s %-10s %s\n", e.ID, e.Time.Local().Format("2006-01-02 15:04"), e.Kind, e.Artefact, e.State, oneLine(e.Why))
+		fmt.Fprintf(f.Out, "%-8s %s  %-16s %-24s %-10s %s\n", e.ID, e.Time.Local().Format("2006-01-02 15:04"), e.Kind, e.Artefact, e.State, f.p.Tell(oneLine(e.Why)))
 		if long && e.Evidence != "" {
 			fmt.Fprintf(f.Out, "         %s\n", oneLine(e.Evidence))
 		}

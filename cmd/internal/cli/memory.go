@@ -151,12 +151,12 @@ func newMemory(f *factory) *cobra.Command {
 					return f.printJSON(st)
 				}
 				row(st.Memory)
-				fmt.Fprintf(f.Out, "source %s, created %s, used %d times\n", st.Source, st.CreatedAt.Format(time.RFC3339), st.UseCount)
+				fmt.Fprintln(f.Out, f.p.T("source %s, created %s, used %d times", st.Source, st.CreatedAt.Format(time.RFC3339), st.UseCount))
 				if st.SupersededBy != 0 {
-					fmt.Fprintf(f.Out, "replaced by %d\n", st.SupersededBy)
+					fmt.Fprintln(f.Out, f.p.T("replaced by %d", st.SupersededBy))
 				}
 				for _, e := range st.History {
-					fmt.Fprintf(f.Out, "%s %s %s\n", e.At.Format(time.RFC3339), e.Action, oneLine(e.Detail))
+					fmt.Fprintf(f.Out, "%s %s %s\n", e.At.Format(time.RFC3339), e.Action, f.p.Tell(oneLine(e.Detail)))
 				}
 				return nil
 			})
@@ -337,7 +337,7 @@ func newMemory(f *factory) *cobra.Command {
 				for _, it := range s.Items {
 					row(it.Memory)
 					if explain {
-						fmt.Fprintf(f.Out, "         score %.3f = relevance %.3f, recency %.1f: %s\n", it.Score, it.Relevance, it.Recency, it.Why)
+						fmt.Fprintln(f.Out, "         "+f.p.T("score %.3f = relevance %.3f, recency %.1f: %s", it.Score, it.Relevance, it.Recency, f.p.Tell(it.Why)))
 					}
 				}
 				if explain {
@@ -439,7 +439,7 @@ func newMemory(f *factory) *cobra.Command {
 				}
 				fmt.Fprintln(f.Out, f.p.T("%d added, %d merged, %d known already, %d refused", res.Added, res.Merged, res.Duplicates, res.Refused))
 				for _, p := range res.Problems {
-					fmt.Fprintln(f.Err, "lj: "+p)
+					fmt.Fprintln(f.Err, "lj: "+f.p.Tell(oneLine(p)))
 				}
 				return nil
 			})

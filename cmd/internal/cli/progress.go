@@ -35,7 +35,7 @@ func (p *progress) event(e core.Event) {
 		p.line("%s %s %s (%d ms)", mark, e.Name, p.args[e.ID], ms)
 		delete(p.args, e.ID)
 	case core.EventNotice:
-		p.line("lj: %s", e.Text)
+		p.line("lj: %s", p.f.p.TellLines(e.Text))
 	case core.EventMemory:
 		p.line("lj: %s", p.f.p.T("memory %s: %s", e.Action, runewidth.Truncate(oneLine(e.Content), 100, "…")))
 	}

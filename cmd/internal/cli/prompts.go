@@ -36,7 +36,7 @@ func newPrompts(f *factory) *cobra.Command {
 				if !p.CreatedAt.IsZero() {
 					at = p.CreatedAt.Local().Format("2006-01-02 15:04")
 				}
-				fmt.Fprintf(f.Out, "%s %3d  %-16s  %s\n", mark, p.Version, at, oneLine(p.Reason))
+				fmt.Fprintf(f.Out, "%s %3d  %-16s  %s\n", mark, p.Version, at, f.p.Tell(oneLine(p.Reason)))
 			}
 			return nil
 		},

@@ -69,7 +69,7 @@ func (f *factory) color() bool {
 }
 
 // warn prints one line for the person.
-func (f *factory) warn(text string) { fmt.Fprintln(f.Err, "lj: "+text) }
+func (f *factory) warn(text string) { fmt.Fprintln(f.Err, "lj: "+f.p.TellLines(text)) }
 
 // open opens the app in the working directory, or in dir.
 func (f *factory) open(ctx context.Context, dir string) (*app.App, error) {
@@ -94,7 +94,7 @@ func (f *factory) approver() func(context.Context, string) (bool, error) {
 		return nil
 	}
 	return func(ctx context.Context, question string) (bool, error) {
-		fmt.Fprintf(f.Err, "%s\n%s ", question, f.p.T("Allow it? [y/N]"))
+		fmt.Fprintf(f.Err, "%s\n%s ", f.p.Tell(question), f.p.T("Allow it? [y/N]"))
 		answer := make(chan string, 1)
 		go func() {
 			var line string

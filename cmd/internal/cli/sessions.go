@@ -229,7 +229,7 @@ func newModels(f *factory) *cobra.Command {
 				fmt.Fprintf(f.Out, "%s %s\n", mark, m.ID)
 			}
 			if note != "" {
-				fmt.Fprintln(f.Err, "lj: "+note)
+				fmt.Fprintln(f.Err, "lj: "+f.p.Tell(note))
 			}
 			return nil
 		},

@@ -191,7 +191,7 @@ func (s *setter) ask(ctx context.Context) error {
 			continue
 		}
 		if p.Note != "" {
-			fmt.Fprintln(f.Err, "  "+p.Note)
+			fmt.Fprintln(f.Err, "  "+f.p.Tell(p.Note))
 		}
 		done, err := s.check(ctx, p)
 		if err != nil || done {

@@ -25,7 +25,7 @@ func toolkitCommands(f *factory) []*cobra.Command {
 		defer a.Close()
 		return fn(cmd.Context(), a)
 	}
-	progress := func(text string) { fmt.Fprintln(f.Err, text) }
+	progress := func(text string) { fmt.Fprintln(f.Err, f.p.Tell(text)) }
 	// report prints the outcome of a change and turns its error into the exit status.
 	report := func(rep *app.ToolReport, err error) error {
 		if rep == nil {
@@ -36,7 +36,7 @@ func toolkitCommands(f *factory) []*cobra.Command {
 				return perr
 			}
 		} else {
-			fmt.Fprintln(f.Out, strings.TrimRight(rep.ForPerson(), "\n"))
+			fmt.Fprintln(f.Out, f.p.TellLines(strings.TrimRight(rep.ForPerson(), "\n")))
 		}
 		if err != nil {
 			if core.KindOf(err) == core.KindRefused {
@@ -112,7 +112,7 @@ func toolkitCommands(f *factory) []*cobra.Command {
 					if v.Live {
 						mark = "*"
 					}
-					fmt.Fprintf(f.Out, "%s %-9s %-8s %s  %s\n", mark, name, v.Status, v.Time.Local().Format("2006-01-02 15:04:05"), oneLine(strings.TrimSpace(v.Message+" "+v.Reason)))
+					fmt.Fprintf(f.Out, "%s %-9s %-8s %s  %s\n", mark, name, v.Status, v.Time.Local().Format("2006-01-02 15:04:05"), oneLine(strings.TrimSpace(v.Message+" "+f.p.Tell(v.Reason))))
 				}
 				return nil
 			})
@@ -196,7 +196,7 @@ func toolkitCommands(f *factory) []*cobra.Command {
 					}
 				} else {
 					for _, r := range list {
-						fmt.Fprintln(f.Out, strings.TrimRight(r.ForPerson(), "\n"))
+						fmt.Fprintln(f.Out, f.p.TellLines(strings.TrimRight(r.ForPerson(), "\n")))
 					}
 				}
 				return err

@@ -37,13 +37,13 @@ func newUndo(f *factory) *cobra.Command {
 				fmt.Fprintln(f.Err, f.p.T("nothing to undo"))
 			} else {
 				for _, p := range res.Restored {
-					fmt.Fprintf(f.Out, "restored  %q\n", p)
+					fmt.Fprintln(f.Out, f.p.T("restored  %q", p))
 				}
 				for _, p := range res.Removed {
-					fmt.Fprintf(f.Out, "removed   %q\n", p)
+					fmt.Fprintln(f.Out, f.p.T("removed   %q", p))
 				}
 				for _, k := range res.Kept {
-					fmt.Fprintf(f.Out, "kept      %q (%s)\n", k.Path, f.p.T(k.Reason))
+					fmt.Fprintln(f.Out, f.p.T("kept      %q (%s)", k.Path, f.p.Tell(k.Reason)))
 				}
 				if len(res.Kept) > 0 {
 					fmt.Fprintln(f.Err, "lj: "+f.p.T("what was kept is not as before the turn; lj undo --force %s restores it too", *res.Undone))
@@ -104,7 +104,7 @@ func newSnapshots(f *factory) *cobra.Command {
 				fmt.Fprintf(f.Out, "%-8s %q\n", c.Change, c.Path)
 			}
 			for _, l := range s.LeftOut {
-				fmt.Fprintf(f.Out, "left out %q: %s\n", l.Path, l.Reason)
+				fmt.Fprintln(f.Out, f.p.T("left out %q: %s", l.Path, f.p.Tell(l.Reason)))
 			}
 			return nil
 		},

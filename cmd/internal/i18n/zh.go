@@ -1,7 +1,7 @@
 package i18n
 
-// chinese holds the Chinese form of each English text. Verbs (%s, %d …) come in the same
-// order.
+// chinese holds the Chinese form of each English text that is printed through T. Verbs
+// (%s, %d …) come in the same order. Errors and the like stand in zh_errors.go.
 var chinese = map[string]string{
 	"%d snapshots and %d objects removed, %d bytes freed": "删除了 %d 个快照和 %d 个对象，释放 %d 字节",
 	"%s is set in %s, but %s overrides it":                "%s 已写入 %s，但 %s 会覆盖它",
@@ -222,6 +222,7 @@ var chinese = map[string]string{
 	"%d tokens in all, %d%% of the prompt cached; %d tokens today": "共 %d 个 token，提示的 %d%% 来自缓存；今天共 %d 个 token",
 	"%s: %d of %d": "%s：已用 %d，上限 %d",
 	"where the server reported nothing it is guessed": "服务器没有报告的部分是估计值",
+	"nothing new":                  "没有新内容",
 	"never":                        "从未",
 	"up to turn %d":                "到第 %d 轮",
 	"%d entries, all of them good": "%d 条记录，全部正确",
@@ -234,42 +235,17 @@ var chinese = map[string]string{
 	"at most so many tokens in this pass":                                     "这一遍最多这么多 token",
 	"check every entry against what it speaks of":                             "把每条记录与它所说的东西核对",
 	"let proposals go live without a decision (so far a pass makes none)":     "建议不经决定就生效（目前还不产生建议）",
-	"nothing new":                             "没有新内容",
-	"only these kinds: %s":                    "只做这些种类：%s",
-	"take it back:":                           "撤回：",
-	"the journal is empty":                    "日志是空的",
-	"there is nothing to make room in yet":    "还没有可以压缩的内容",
-	"another lj does the background work now": "另一个 lj 正在做后台工作",
-	"try again when it has ended":             "等它结束后再试",
-	"raise it with lj config set %s N":        "用 lj config set %s N 提高上限",
-	"lj evolve log lists them":                "lj evolve log 会列出它们",
-	"lj evolve log lists what it knows":       "lj evolve log 会列出它知道的",
-	"evolve knows nothing of %q":              "evolve 不认识 %q",
-	"the next pass tries them again":          "下一遍会再试",
+	"only these kinds: %s":                                                    "只做这些种类：%s",
+	"take it back:":                                                           "撤回：",
+	"the journal is empty":                                                    "日志是空的",
 
-	// Errors, as they are printed.
-	"interrupted":                   "已中断",
-	"no model server is configured": "没有配置模型服务器",
-	"the prompt is empty":           "提示是空的",
-	"unknown command %q":            "未知命令 %q",
-	"unknown key %s":                "未知的设置 %s",
-	"unknown role %q":               "未知的角色 %q",
-	"there is no tool %q":           "没有工具 %q",
-	"session %s: not found":         "没有会话 %s",
-	"snapshot %s: not found":        "没有快照 %s",
-	"no session of %s to continue":  "%s 没有可以继续的会话",
-	"%s exists already":             "%s 已经存在",
-	"%s --help shows the usage":     "用 %s --help 查看用法",
-	"did you mean %s?":              "是不是 %s？",
-	"lj sessions list shows them":   "lj sessions list 会列出它们",
-	"lj snapshots list shows them":  "lj snapshots list 会列出它们",
-	"lj tools list shows all tools": "lj tools list 会列出全部工具",
-	"lj config list shows all keys": "lj config list 会列出全部设置",
-	"set OPENAI_BASE_URL and OPENAI_API_KEY, or lj config set base_url https://…/v1; lj demo shows lj without a server": "设置 OPENAI_BASE_URL 和 OPENAI_API_KEY，或 lj config set base_url https://…/v1；lj demo 不需要服务器",
-	"the step limit of %s requests is reached":                        "到达了 %s 个请求的步数上限",
-	"go on with --continue and a higher --max-steps":                  "用 --continue 和更大的 --max-steps 继续",
-	"go on with --continue and a higher --budget-tokens":              "用 --continue 和更大的 --budget-tokens 继续",
-	"leave --continue out to begin one":                               "去掉 --continue 就会开始一个",
-	"changed since":                                                   "之后又被改过",
-	"mend the file by hand; lj does not overwrite what it can't read": "请手工修好这个文件；lj 不会覆盖读不懂的文件",
+	// Listings.
+	"note: %s":                             "注意：%s",
+	"restored  %q":                         "已恢复  %q",
+	"removed   %q":                         "已删除  %q",
+	"kept      %q (%s)":                    "保留    %q（%s）",
+	"left out %q: %s":                      "未记录 %q：%s",
+	"source %s, created %s, used %d times": "来源 %s，创建于 %s，使用过 %d 次",
+	"replaced by %d":                       "被 %d 取代",
+	"score %.3f = relevance %.3f, recency %.1f: %s": "得分 %.3f = 相关度 %.3f，新近度 %.1f：%s",
 }

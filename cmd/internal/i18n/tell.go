@@ -1,0 +1,350 @@
+package i18n
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// form is the Chinese form of a text that code makes with a format and hands on, such as
+// an error.
+//
+// The Chinese form has the verbs of the English one, in the same order or with an index
+// (%[2]s). A %w in it stands for a part that is a text for people too and is told in its
+// turn; every other part is a name, a path, a number or a quotation and stays as it is.
+type form struct{ en, zh string }
+
+// Tell translates a text that is already formatted, such as an error: one that is known
+// as a whole, that fits a known text with verbs, or that is put together of such texts with
+// colons and semicolons between them. What is not known stays as it is.
+func (p Printer) Tell(text string) string {
+	if p.lang != "zh" || text == "" {
+		return text
+	}
+	if t, ok := chinese[text]; ok && !strings.Contains(text, "%") {
+		return t
+	}
+	return tell(text, 0)
+}
+
+// TellLines is Tell for each line of a text; indented lines are quotations, but notes.
+func (p Printer) TellLines(text string) string {
+	if p.lang != "zh" {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if rest, ok := strings.CutPrefix(l, "  note: "); ok {
+			lines[i] = "  " + p.T("note: %s", p.Tell(rest))
+		} else if !strings.HasPrefix(l, " ") {
+			lines[i] = p.Tell(l)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// The bounds of what is taken apart: longer texts are somebody's output.
+const (
+	mostTold  = 4 << 10 // bytes of a text
+	mostParts = 16      // parts of a composed text
+	mostDeep  = 8       // texts in texts
+)
+
+// tell translates a text that may be composed.
+func tell(text string, depth int) string {
+	if text == "" || len(text) > mostTold || depth > mostDeep {
+		return text
+	}
+	if t, ok := whole(text, depth); ok {
+		return t
+	}
+	at := seams(text)
+	if at == nil {
+		return text
+	}
+	// Part i is text[at[i-1]+2 : at[i]]; as many parts as possible are taken together.
+	at = append(at, len(text))
+	var b strings.Builder
+	before := false // the part before was translated
+	for i, start := 0, 0; i < len(at); {
+		part, next, ok := text[start:at[i]], i+1, false
+		for j := len(at) - 1; j >= i; j-- {
+			if start == 0 && j == len(at)-1 {
+				continue // the whole was tried
+			}
+			if t, hit := whole(text[start:at[j]], depth); hit {
+				part, next, ok = t, j+1, true
+				break
+			}
+		}
+		if start > 0 {
+			sep := text[start-2 : start]
+			if before || ok {
+				sep = map[string]string{": ": "：", "; ": "；"}[sep]
+			}
+			b.WriteString(sep)
+		}
+		b.WriteString(part)
+		before, i = ok, next
+		if i <= len(at) {
+			start = at[i-1] + 2
+		}
+	}
+	return b.String()
+}
+
+// whole translates a text that is one known text.
+func whole(text string, depth int) (string, bool) {
+	k := known()
+	if t, ok := k.exact[text]; ok {
+		return t, true
+	}
+	for _, f := range k.formats {
+		if len(text) < f.weight || !strings.HasSuffix(text, f.tail) {
+			continue
+		}
+		var got [12]string
+		if n, ok := f.match(f.en, text, got[:0]); ok {
+			return f.say(n, depth), true
+		}
+	}
+	return "", false
+}
+
+// seams are the places of the ": " and "; " between the parts of a text, outside of
+// quotations and brackets.
+func seams(s string) []int {
+	var out []int
+	for i := 0; i < len(s) && len(out) < mostParts; i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '`':
+			if q, err := strconv.QuotedPrefix(s[i:]); err == nil {
+				i += len(q) - 1
+			}
+		case c == '(':
+			if n := bracketed(s[i:]); n > 0 {
+				i += n - 1
+			}
+		case (c == ':' || c == ';') && i > 0 && i+2 < len(s) && s[i+1] == ' ':
+			out = append(out, i)
+			i++
+		}
+	}
+	return out
+}
+
+// bracketed is the length of the bracket that s begins with, 0 where it is not closed.
+func bracketed(s string) int {
+	depth := 0
+	for i := range len(s) {
+		switch s[i] {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// piece is a literal of a format, or a verb.
+type piece struct {
+	text string
+	verb byte // 0 for a literal
+	arg  int  // which argument a verb takes
+}
+
+// pieces takes a format apart. %% is text.
+func pieces(format string) []piece {
+	var out []piece
+	var lit strings.Builder
+	flush := func() {
+		if lit.Len() > 0 {
+			out = append(out, piece{text: lit.String()})
+			lit.Reset()
+		}
+	}
+	arg := 0
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' || i+1 == len(format) {
+			lit.WriteByte(format[i])
+			continue
+		}
+		i++
+		if format[i] == '%' {
+			lit.WriteByte('%')
+			continue
+		}
+		from := i
+		for i+1 < len(format) && strings.IndexByte("0123456789.+-# []", format[i]) >= 0 {
+			i++
+		}
+		if a := strings.IndexByte(format[from:i], '['); a >= 0 {
+			if n, err := strconv.Atoi(format[from+a+1 : from+strings.IndexByte(format[from:i], ']')]); err == nil {
+				arg = n - 1
+			}
+		}
+		flush()
+		out = append(out, piece{verb: format[i], arg: arg})
+		arg++
+	}
+	flush()
+	return out
+}
+
+// shape is a form taken apart.
+type shape struct {
+	en, zh []piece
+	weight int    // bytes of its literals
+	tail   string // the literal at its end
+	weak   bool   // few letters: its names hold no blanks
+	told   []bool // which arguments are texts
+}
+
+func newShape(f form) *shape {
+	s := &shape{en: pieces(f.en), zh: pieces(f.zh)}
+	letters, verbs := 0, 0
+	for _, p := range s.en {
+		if p.verb != 0 {
+			verbs++
+			continue
+		}
+		s.weight += len(p.text)
+		for _, r := range p.text {
+			if unicode.IsLetter(r) {
+				letters++
+			}
+		}
+	}
+	if letters == 0 || verbs == 0 {
+		return nil
+	}
+	s.weak = letters < 4
+	if last := s.en[len(s.en)-1]; last.verb == 0 {
+		s.tail = last.text
+	}
+	s.told = make([]bool, verbs)
+	for _, p := range s.zh {
+		if p.verb == 'w' && p.arg < verbs {
+			s.told[p.arg] = true
+		}
+	}
+	return s
+}
+
+// match finds the arguments that make text of the pieces.
+func (f *shape) match(p []piece, text string, got []string) ([]string, bool) {
+	if len(p) == 0 {
+		return got, text == ""
+	}
+	if p[0].verb == 0 {
+		if !strings.HasPrefix(text, p[0].text) {
+			return nil, false
+		}
+		return f.match(p[1:], text[len(p[0].text):], got)
+	}
+	arg := p[0].arg
+	switch p[0].verb {
+	case 'q':
+		q, err := strconv.QuotedPrefix(text)
+		if err != nil {
+			return nil, false
+		}
+		return f.match(p[1:], text[len(q):], append(got, q))
+	case 'd', 'x', 'f', 'o':
+		n := 0
+		for n < len(text) && strings.IndexByte("+-.0123456789", text[n]) >= 0 ||
+			n < len(text) && p[0].verb == 'x' && strings.IndexByte("abcdef", text[n]) >= 0 {
+			n++
+		}
+		if n == 0 {
+			return nil, false
+		}
+		return f.match(p[1:], text[n:], append(got, text[:n]))
+	case 'c':
+		_, n := utf8.DecodeRuneInString(text)
+		if n == 0 {
+			return nil, false
+		}
+		return f.match(p[1:], text[n:], append(got, text[:n]))
+	}
+	if len(p) == 1 {
+		if text == "" && arg > 0 && f.en[len(f.en)-2].verb != 0 {
+			return append(got, ""), true // an ending that is missing
+		}
+		if text == "" || !f.fits(arg, text) {
+			return nil, false
+		}
+		return append(got, text), true
+	}
+	if p[1].verb != 0 { // %s%s: the second is an ending that may be missing
+		if rest, ok := f.match(p[2:], "", append(append(got, text), "")); ok && f.fits(arg, text) {
+			return rest, true
+		}
+		return nil, false
+	}
+	lit := p[1].text
+	for i := 1; i < len(text); i++ {
+		n := strings.Index(text[i:], lit)
+		if n < 0 {
+			return nil, false
+		}
+		i += n
+		if !f.fits(arg, text[:i]) {
+			continue
+		}
+		if rest, ok := f.match(p[1:], text[i:], append(got[:len(got):len(got)], text[:i])); ok {
+			return rest, true
+		}
+	}
+	return nil, false
+}
+
+// fits says whether text can be the argument: a name has no seam.
+func (f *shape) fits(arg int, text string) bool {
+	if f.told[arg] {
+		return true
+	}
+	return len(seams(text)) == 0 && !(f.weak && strings.Contains(text, " "))
+}
+
+// say makes the Chinese text.
+func (f *shape) say(args []string, depth int) string {
+	var b strings.Builder
+	for _, p := range f.zh {
+		switch {
+		case p.verb == 0:
+			b.WriteString(p.text)
+		case p.arg >= len(args):
+		case p.verb == 'w':
+			b.WriteString(tell(args[p.arg], depth+1))
+		default:
+			b.WriteString(args[p.arg])
+		}
+	}
+	return b.String()
+}
+
+type forms struct {
+	exact   map[string]string
+	formats []*shape // those with most text first
+}
+
+// known are the forms, made on first need.
+var known = sync.OnceValue(func() forms {
+	k := forms{exact: make(map[string]string, len(told))}
+	for _, f := range told {
+		if s := newShape(f); s != nil {
+			k.formats = append(k.formats, s)
+		} else {
+			k.exact[f.en] = f.zh
+		}
+	}
+	slices.SortStableFunc(k.formats, func(a, b *shape) int { return b.weight - a.weight })
+	return k
+})
