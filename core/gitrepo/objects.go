@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -54,11 +55,16 @@ var ErrNoObject = errors.New("object not found")
 type Objects struct {
 	dir string // the bare repository
 
+	behind string
+
 	mu     sync.Mutex
 	made   map[byte]bool
-	behind string
 	store  *filesystem.Storage
 	own    *filesystem.Storage
+	packs  bool      // there are packs in the store itself
+	packed time.Time // as of this change of their folder
+
+	git sync.Mutex // held in calls of go-git, whose storage is for one goroutine at a time
 }
 
 // OpenObjects opens the store in dir and makes it if there is none. behind is the git
@@ -99,7 +105,30 @@ func (o *Objects) HasOwn(h Hash) bool {
 	if _, err := os.Lstat(o.path(h)); err == nil {
 		return true
 	}
-	return o.opened(false).HasEncodedObject(plumbing.Hash(h)) == nil
+	return o.ownPacks() && o.knows(o.opened(false), h)
+}
+
+// ownPacks says whether the store itself holds packs, which lj does not make but somebody's
+// git gc does: only then go-git has to be asked.
+func (o *Objects) ownPacks() bool {
+	dir := filepath.Join(o.dir, "objects", "pack")
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !fi.ModTime().Equal(o.packed) || time.Since(o.packed) < time.Second {
+		list, err := os.ReadDir(dir)
+		o.packs, o.packed, o.own = err == nil && len(list) > 0, fi.ModTime(), nil
+	}
+	return o.packs
+}
+
+func (o *Objects) knows(s *filesystem.Storage, h Hash) bool {
+	o.git.Lock()
+	defer o.git.Unlock()
+	return s.HasEncodedObject(plumbing.Hash(h)) == nil
 }
 
 // Has says whether an object is in the store, or behind it in a pack. A loose object behind
@@ -116,7 +145,7 @@ func (o *Objects) Has(h Hash) bool {
 	if _, err := os.Lstat(filepath.Join(o.behind, "objects", name[:2], name[2:])); err == nil {
 		return false
 	}
-	return s.HasEncodedObject(plumbing.Hash(h)) == nil
+	return o.knows(s, h)
 }
 
 // refresh looks at the packs behind again: git may have packed what was loose.
@@ -235,11 +264,15 @@ func (o *Objects) Read(h Hash) (kind string, size int64, body io.ReadCloser, err
 			if s == nil {
 				continue
 			}
+			o.git.Lock()
 			obj, err := s.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
+			var r io.ReadCloser
 			if err != nil {
+				o.git.Unlock()
 				continue
 			}
-			r, err := obj.Reader()
+			r, err = obj.Reader()
+			o.git.Unlock()
 			if err != nil {
 				return "", 0, nil, fmt.Errorf("read object %s: %w", h, err)
 			}
