@@ -87,7 +87,7 @@ func (p *plainFace) event(e core.Event) {
 	case core.EventCompact:
 		p.row("lj: " + p.f.p.T("the conversation goes on from a digest of its earlier turns"))
 	case core.EventMemory:
-		p.row("lj: " + p.f.p.T("memory %s: %s", e.Action, term.Cut(term.Clean(oneLine(e.Content)), 100)))
+		p.row("lj: " + p.f.p.T("memory %s: %s", p.f.did(e.Action), term.Cut(term.Clean(oneLine(e.Content)), 100)))
 	}
 	p.quiet = false
 }

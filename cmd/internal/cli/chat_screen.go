@@ -391,7 +391,7 @@ func (u *screenFace) happened(e core.Event) {
 	case core.EventToolProgress:
 		for _, t := range u.tools {
 			if t.id == e.ID {
-				t.progress = lastLine(e.Text)
+				t.progress = u.f.p.Tell(lastLine(e.Text))
 			}
 		}
 	case core.EventToolEnd:
@@ -415,7 +415,7 @@ func (u *screenFace) happened(e core.Event) {
 	case core.EventCompact:
 		line(term.Dim, "lj: "+u.f.p.T("the conversation goes on from a digest of its earlier turns"))
 	case core.EventMemory:
-		line(term.Dim, "lj: "+u.f.p.T("memory %s: %s", e.Action, term.Cut(oneLine(e.Content), 100)))
+		line(term.Dim, "lj: "+u.f.p.T("memory %s: %s", u.f.did(e.Action), term.Cut(oneLine(e.Content), 100)))
 	}
 	if e.Type != core.EventUsage {
 		u.thoughtOver()

@@ -258,17 +258,17 @@ func (d *demo) turn(ctx context.Context, prompt string) error {
 			args[e.ID] = shortArgs(e.Args, 70)
 			life.begin(e.Name)
 		case core.EventToolProgress:
-			life.note(lastLine(e.Text))
+			life.note(d.f.p.Tell(lastLine(e.Text)))
 		case core.EventToolEnd:
 			life.end()
 			d.show(toolEnd(e, args[e.ID]))
 		case core.EventMemory:
 			life.end()
 			d.show(md.Close()...)
-			d.show(term.Text{Style: term.Dim, Text: "lj: " + d.f.p.T("memory %s: %s", e.Action, term.Cut(oneLine(e.Content), 80))})
+			d.show(term.Text{Style: term.Dim, Text: "lj: " + d.f.p.T("memory %s: %s", d.f.did(e.Action), term.Cut(oneLine(e.Content), 80))})
 		case core.EventNotice:
 			life.end()
-			d.say("lj: " + e.Text)
+			d.say("lj: " + d.f.p.TellLines(e.Text))
 		}
 	}
 	res := a.Run(ctx, o)

@@ -92,7 +92,7 @@ func newMemory(f *factory) *cobra.Command {
 				if f.json {
 					return f.printJSON(res)
 				}
-				fmt.Fprintf(f.Out, "%s %s", res.Action, res.ID)
+				fmt.Fprintf(f.Out, "%s %s", f.did(res.Action), res.ID)
 				if len(res.With) > 0 {
 					fmt.Fprintf(f.Out, " (%s)", strings.Join(res.With, ", "))
 				}
@@ -156,7 +156,7 @@ func newMemory(f *factory) *cobra.Command {
 					fmt.Fprintln(f.Out, f.p.T("replaced by %d", st.SupersededBy))
 				}
 				for _, e := range st.History {
-					fmt.Fprintf(f.Out, "%s %s %s\n", e.At.Format(time.RFC3339), e.Action, f.p.Tell(oneLine(e.Detail)))
+					fmt.Fprintf(f.Out, "%s %s %s\n", e.At.Format(time.RFC3339), f.p.T(e.Action), f.p.Tell(oneLine(e.Detail)))
 				}
 				return nil
 			})
@@ -341,7 +341,7 @@ func newMemory(f *factory) *cobra.Command {
 					}
 				}
 				if explain {
-					fmt.Fprintln(f.Err, "lj: "+f.p.T("%d rows to choose from, found by: %s", s.Rows, s.Method))
+					fmt.Fprintln(f.Err, "lj: "+f.p.T("%d rows to choose from, found by: %s", s.Rows, f.p.Tell(s.Method)))
 				}
 				if s.Overrun > 0 {
 					fmt.Fprintln(f.Err, "lj: "+f.p.T("the memories that always stay are %d characters over the budget", s.Overrun))
@@ -364,6 +364,7 @@ func newMemory(f *factory) *cobra.Command {
 					return f.printJSON(items(list))
 				}
 				for _, l := range list {
+					l.Action, l.Detail = f.p.T(l.Action), f.p.Tell(l.Detail)
 					fmt.Fprintln(f.Out, l.String())
 				}
 				if len(list) == 0 {
@@ -392,7 +393,7 @@ func newMemory(f *factory) *cobra.Command {
 				for _, l := range r.Items {
 					fmt.Fprintf(f.Out, "%s (%s)\n%s\n", l.ID, strings.Join(l.Sources, ", "), l.Content)
 					if l.Reason != "" {
-						fmt.Fprintln(f.Err, "lj: "+f.p.T("memory %s lists its sources: %s", l.ID, l.Reason))
+						fmt.Fprintln(f.Err, "lj: "+f.p.T("memory %s lists its sources: %s", l.ID, f.p.Tell(l.Reason)))
 					}
 				}
 				for _, x := range r.Adjusted {

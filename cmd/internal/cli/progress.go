@@ -37,7 +37,7 @@ func (p *progress) event(e core.Event) {
 	case core.EventNotice:
 		p.line("lj: %s", p.f.p.TellLines(e.Text))
 	case core.EventMemory:
-		p.line("lj: %s", p.f.p.T("memory %s: %s", e.Action, runewidth.Truncate(oneLine(e.Content), 100, "…")))
+		p.line("lj: %s", p.f.p.T("memory %s: %s", p.f.did(e.Action), runewidth.Truncate(oneLine(e.Content), 100, "…")))
 	}
 }
 
@@ -57,6 +57,15 @@ func (p *progress) end(r app.Result) {
 	if r.Usage.Unreported > 0 {
 		p.line("lj: %s", p.f.p.T("the server reported no usage for %d of %d requests", r.Usage.Unreported, r.Usage.Requests))
 	}
+}
+
+// did says what became of a memory that was to be kept: one that superseded another has
+// taken its place, where in a history the older one is said to be superseded.
+func (f *factory) did(action string) string {
+	if action == "superseded" && f.p.Lang() != "en" {
+		action = "new, in place of an older one"
+	}
+	return f.p.T(action)
 }
 
 // shortArgs is a one-line form of a call's arguments, cut by display width.

@@ -236,6 +236,29 @@ func (f *factory) printError(err error) {
 	}
 }
 
+// tellHelp puts what cobra itself prints in --help into the person's language.
+func (f *factory) tellHelp(cmd *cobra.Command) {
+	text := cmd.UsageTemplate()
+	for _, part := range []string{"Usage:", "Aliases:", "Examples:", "Available Commands:", "Global Flags:", "Additional help topics:"} {
+		text = strings.ReplaceAll(text, part, f.p.T(part))
+	}
+	text = strings.ReplaceAll(text, "\n\nFlags:", "\n\n"+f.p.T("Flags:"))
+	text = strings.ReplaceAll(text, `Use "{{.CommandPath}} [command] --help" for more information about a command.`, f.p.T("%s [command] --help shows more about a command", "{{.CommandPath}}"))
+	cmd.SetUsageTemplate(strings.ReplaceAll(text, "}}Flags:", "}}"+f.p.T("Flags:")))
+	cmd.PersistentFlags().BoolP("help", "h", false, f.p.T("show this help"))
+	cmd.Flags().BoolP("version", "v", false, f.p.T("Print the version"))
+	cmd.SetHelpCommand(&cobra.Command{
+		Use: "help [command]", Short: f.p.T("Help about a command"), DisableFlagsInUseLine: true,
+		Run: func(c *cobra.Command, args []string) {
+			sub, _, err := c.Root().Find(args)
+			if err != nil || sub == nil {
+				sub = c.Root()
+			}
+			_ = sub.Help() // there is nobody to tell
+		},
+	})
+}
+
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 }
@@ -252,6 +275,9 @@ func newRoot(f *factory) *cobra.Command {
 		},
 	}
 	cmd.SetVersionTemplate("lj {{.Version}}\n")
+	if f.p.Lang() != "en" {
+		f.tellHelp(cmd)
+	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError(c, flagError(err)) })
 	cmd.PersistentFlags().StringVarP(&f.file, "config", "c", "", f.p.T("settings file instead of LJ_HOME/config.yaml"))
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, f.p.T("print one JSON document"))

@@ -222,9 +222,34 @@ func TestFormsAgree(t *testing.T) {
 				t.Errorf("%q: argument %d is %%%c, in its form %q %q", f.en, i+1, en[i], f.zh, zh[i])
 			}
 		}
-		// It is found, and with the right arguments.
 		if !hasWords(f.en) {
 			t.Errorf("%q says nothing", f.en)
+			continue
+		}
+		// It is found, and every argument comes to its place.
+		args := map[byte]string{'d': "%d", 'q': `"q%d: a"`, 'c': "7", 'o': "70%d", 'w': "x%d", 's': "x%d", 'v': "x%d"}
+		ending := map[int]bool{}
+		if s := newShape(f); s != nil {
+			for _, p := range s.en {
+				ending[p.arg] = ending[p.arg] || p.end
+			}
+		}
+		fill := func(format string) string {
+			var b strings.Builder
+			for _, p := range pieces(format) {
+				switch {
+				case p.verb == 0:
+					b.WriteString(p.text)
+				case ending[p.arg]:
+					b.WriteString(" (x)")
+				default:
+					b.WriteString(strings.ReplaceAll(args[en[p.arg]], "%d", strconv.Itoa(p.arg+1)))
+				}
+			}
+			return b.String()
+		}
+		if got, want := For("zh").Tell(fill(f.en)), fill(f.zh); got != want {
+			t.Errorf("%q -> %q, want %q", fill(f.en), got, want)
 		}
 	}
 }
@@ -258,6 +283,12 @@ func TestTell(t *testing.T) {
 		"lookup a.example on 1.1.1.1:53: no such host":                                            "向 1.1.1.1:53 解析 a.example：没有这个主机",
 		"/w/x is outside the project (it leads to /w/y); a person can allow it with --add-dir /w": "/w/x 在项目之外（它指向 /w/y）；可用 --add-dir /w 允许",
 		"3 of 5 pieces of work failed":                                                            "5 件工作中有 3 件失败",
+
+		"/etc/x is outside the project; a person can allow it with --add-dir /etc":          `/etc/x 在项目之外；可用 --add-dir /etc 允许`,
+		"read_file is denied (wall:x): /e (f) is outside the project":                       `已拒绝 read_file（wall:x）：/e (f) 在项目之外`,
+		`/a:2: max_steps wants number, not "x"; /a:3: mode wants one of ask, auto, not "y"`: `/a:2：max_steps 应为整数，而不是 "x"；/a:3：mode 应为 ask, auto 之一，而不是 "y"`,
+		`/a:4: permissions.deny: rule "bash(": the bracket is not closed`:                   `/a:4：permissions.deny：规则 "bash("：括号没有闭合`,
+		"h refused the request: nobody knows; tried 3 times":                                "h 拒绝了请求：nobody knows；共试了 3 次",
 
 		// Names, paths and quotations stay.
 		"open /not found/is a directory: EOF":   "打开 /not found/is a directory：意外结束",

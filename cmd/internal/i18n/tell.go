@@ -48,7 +48,7 @@ func (p Printer) TellLines(text string) string {
 
 // The bounds of what is taken apart: longer texts are somebody's output.
 const (
-	mostTold  = 4 << 10 // bytes of a text
+	mostTold  = 2 << 10 // bytes of a text
 	mostParts = 16      // parts of a composed text
 	mostDeep  = 8       // texts in texts
 )
@@ -67,31 +67,36 @@ func tell(text string, depth int) string {
 	}
 	// Part i is text[at[i-1]+2 : at[i]]; as many parts as possible are taken together.
 	at = append(at, len(text))
-	var b strings.Builder
-	before := false // the part before was translated
+	type part struct {
+		text, sep string // sep stands before it
+		ok        bool   // it was translated
+	}
+	var parts []part
+	any := false
 	for i, start := 0, 0; i < len(at); {
-		part, next, ok := text[start:at[i]], i+1, false
-		for j := len(at) - 1; j >= i; j-- {
-			if start == 0 && j == len(at)-1 {
-				continue // the whole was tried
-			}
+		p, next := part{text: text[start:at[i]]}, i+1
+		for j := len(at) - 1; j >= i && (start > 0 || i < len(at)-1); j-- {
 			if t, hit := whole(text[start:at[j]], depth); hit {
-				part, next, ok = t, j+1, true
+				p.text, p.ok, next, any = t, true, j+1, true
 				break
 			}
 		}
 		if start > 0 {
-			sep := text[start-2 : start]
-			if before || ok {
-				sep = map[string]string{": ": "：", "; ": "；"}[sep]
-			}
-			b.WriteString(sep)
+			p.sep = text[start-2 : start]
 		}
-		b.WriteString(part)
-		before, i = ok, next
-		if i <= len(at) {
-			start = at[i-1] + 2
+		parts = append(parts, p)
+		i, start = next, at[next-1]+2
+	}
+	if !any {
+		return text
+	}
+	var b strings.Builder
+	for i, p := range parts {
+		// Between two parts that stay, only names are joined in the Chinese way.
+		if i > 0 && (p.ok || parts[i-1].ok || !strings.Contains(p.text+parts[i-1].text, " ")) {
+			p.sep = map[string]string{": ": "：", "; ": "；"}[p.sep]
 		}
+		b.WriteString(p.sep + p.text)
 	}
 	return b.String()
 }
@@ -157,6 +162,7 @@ type piece struct {
 	text string
 	verb byte // 0 for a literal
 	arg  int  // which argument a verb takes
+	end  bool // an ending such as " (from 1 to 3)", or nothing
 }
 
 // pieces takes a format apart. %% is text.
@@ -204,6 +210,7 @@ type shape struct {
 	tail   string // the literal at its end
 	weak   bool   // few letters: its names hold no blanks
 	told   []bool // which arguments are texts
+	long   []bool // which of these may have parts
 }
 
 func newShape(f form) *shape {
@@ -234,6 +241,19 @@ func newShape(f form) *shape {
 			s.told[p.arg] = true
 		}
 	}
+	s.long = make([]bool, verbs)
+	for i := range s.en {
+		p, lit := &s.en[i], ""
+		if p.verb == 0 || !s.told[p.arg] {
+			continue
+		}
+		if i > 0 {
+			lit = s.en[i-1].text
+		}
+		last, _ := utf8.DecodeLastRuneInString(lit)
+		p.end = p.verb == 's' && i > 0 && (lit == "" || unicode.IsLetter(last))
+		s.long[p.arg] = p.verb != 's' || i == 0 || i == len(s.en)-1 || last == '(' || strings.HasSuffix(lit, ": ")
+	}
 	return s
 }
 
@@ -249,6 +269,16 @@ func (f *shape) match(p []piece, text string, got []string) ([]string, bool) {
 		return f.match(p[1:], text[len(p[0].text):], got)
 	}
 	arg := p[0].arg
+	got = got[:len(got):len(got)]
+	if p[0].end {
+		if strings.HasPrefix(text, " (") {
+			n := 1 + bracketed(text[1:])
+			if rest, ok := f.match(p[1:], text[n:], append(got, text[:n])); n > 1 && ok {
+				return rest, true
+			}
+		}
+		return f.match(p[1:], text, append(got, ""))
+	}
 	switch p[0].verb {
 	case 'q':
 		q, err := strconv.QuotedPrefix(text)
@@ -258,11 +288,14 @@ func (f *shape) match(p []piece, text string, got []string) ([]string, bool) {
 		return f.match(p[1:], text[len(q):], append(got, q))
 	case 'd', 'x', 'f', 'o':
 		n := 0
-		for n < len(text) && strings.IndexByte("+-.0123456789", text[n]) >= 0 ||
-			n < len(text) && p[0].verb == 'x' && strings.IndexByte("abcdef", text[n]) >= 0 {
+		digits := ".0123456789"
+		if p[0].verb == 'x' {
+			digits = "0123456789abcdef"
+		}
+		for n < len(text) && (strings.IndexByte(digits, text[n]) >= 0 || n == 0 && text[0] == '-') {
 			n++
 		}
-		if n == 0 {
+		if n == 0 || text[:n] == "-" {
 			return nil, false
 		}
 		return f.match(p[1:], text[n:], append(got, text[:n]))
@@ -274,31 +307,26 @@ func (f *shape) match(p []piece, text string, got []string) ([]string, bool) {
 		return f.match(p[1:], text[n:], append(got, text[:n]))
 	}
 	if len(p) == 1 {
-		if text == "" && arg > 0 && f.en[len(f.en)-2].verb != 0 {
-			return append(got, ""), true // an ending that is missing
-		}
 		if text == "" || !f.fits(arg, text) {
 			return nil, false
 		}
 		return append(got, text), true
 	}
-	if p[1].verb != 0 { // %s%s: the second is an ending that may be missing
-		if rest, ok := f.match(p[2:], "", append(append(got, text), "")); ok && f.fits(arg, text) {
-			return rest, true
-		}
-		return nil, false
+	// The argument ends where the next literal begins; before an ending that may be anywhere.
+	most := len(text)
+	if at := seams(text); len(at) > 0 && !f.long[arg] {
+		most = at[0]
 	}
-	lit := p[1].text
-	for i := 1; i < len(text); i++ {
-		n := strings.Index(text[i:], lit)
-		if n < 0 {
+	for i := 1; i <= most; i++ {
+		n := strings.Index(text[i:], p[1].text)
+		if n < 0 || i+n > most {
 			return nil, false
 		}
 		i += n
 		if !f.fits(arg, text[:i]) {
 			continue
 		}
-		if rest, ok := f.match(p[1:], text[i:], append(got[:len(got):len(got)], text[:i])); ok {
+		if rest, ok := f.match(p[1:], text[i:], append(got, text[:i])); ok {
 			return rest, true
 		}
 	}
@@ -307,7 +335,7 @@ func (f *shape) match(p []piece, text string, got []string) ([]string, bool) {
 
 // fits says whether text can be the argument: a name has no seam.
 func (f *shape) fits(arg int, text string) bool {
-	if f.told[arg] {
+	if f.told[arg] && f.long[arg] {
 		return true
 	}
 	return len(seams(text)) == 0 && !(f.weak && strings.Contains(text, " "))
