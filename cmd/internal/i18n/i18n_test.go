@@ -217,7 +217,7 @@ func TestFormsAgree(t *testing.T) {
 		}
 		for i := range en {
 			switch {
-			case zh[i] == en[i], zh[i] == 'w' && (en[i] == 's' || en[i] == 'v'):
+			case zh[i] == en[i], zh[i] == 'w' && (en[i] == 's' || en[i] == 'v'), zh[i] == 'v' && en[i] == 's':
 			default:
 				t.Errorf("%q: argument %d is %%%c, in its form %q %q", f.en, i+1, en[i], f.zh, zh[i])
 			}
@@ -274,7 +274,7 @@ func TestTell(t *testing.T) {
 		"read session 12: nobody knows this":                                                      "读取会话 12 失败：nobody knows this",
 		"nobody; context deadline exceeded; nor this":                                             "nobody；超时；nor this",
 		"interrupted: context canceled":                                                           "已中断",
-		"127.0.0.1:9 refused the key (401 unauthorized: Incorrect: not found)":                    "127.0.0.1:9 不接受这个密钥（401 未授权：Incorrect：不存在）",
+		"127.0.0.1:9 refused the key (401 unauthorized: Incorrect: not found)":                    "127.0.0.1:9 不接受这个密钥（401 未授权：Incorrect: not found）",
 		"no connection to h:443 within 5s":                                                        "5s 内连不上 h:443",
 		"max_steps wants number, not \"many\"":                                                    "max_steps 应为整数，而不是 \"many\"",
 		"max_steps wants number, not \"-1\" (0 or more)":                                          "max_steps 应为整数，而不是 \"-1\"（不小于 0）",
@@ -289,6 +289,8 @@ func TestTell(t *testing.T) {
 		`/a:2: max_steps wants number, not "x"; /a:3: mode wants one of ask, auto, not "y"`: `/a:2：max_steps 应为整数，而不是 "x"；/a:3：mode 应为 ask, auto 之一，而不是 "y"`,
 		`/a:4: permissions.deny: rule "bash(": the bracket is not closed`:                   `/a:4：permissions.deny：规则 "bash("：括号没有闭合`,
 		"h refused the request: nobody knows; tried 3 times":                                "h 拒绝了请求：nobody knows；共试了 3 次",
+
+		"429 too many requests: slow down: EOF; attempt 2 of 5 in 400ms": "429 请求太多：slow down: EOF；400ms 后进行第 2 次尝试（共 5 次）",
 
 		// Names, paths and quotations stay.
 		"open /not found/is a directory: EOF":   "打开 /not found/is a directory：意外结束",

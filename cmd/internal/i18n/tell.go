@@ -14,7 +14,8 @@ import (
 //
 // The Chinese form has the verbs of the English one, in the same order or with an index
 // (%[2]s). A %w in it stands for a part that is a text for people too and is told in its
-// turn; every other part is a name, a path, a number or a quotation and stays as it is.
+// turn, and a %v for somebody's words, which stay as they are. Every other part is a name, a
+// path, a number or a quotation: it stays too, and holds no ": ".
 type form struct{ en, zh string }
 
 // Tell translates a text that is already formatted, such as an error: one that is known
@@ -72,12 +73,12 @@ func tell(text string, depth int) string {
 		ok        bool   // it was translated
 	}
 	var parts []part
-	any := false
+	told := false
 	for i, start := 0, 0; i < len(at); {
 		p, next := part{text: text[start:at[i]]}, i+1
 		for j := len(at) - 1; j >= i && (start > 0 || i < len(at)-1); j-- {
 			if t, hit := whole(text[start:at[j]], depth); hit {
-				p.text, p.ok, next, any = t, true, j+1, true
+				p.text, p.ok, next, told = t, true, j+1, true
 				break
 			}
 		}
@@ -87,7 +88,7 @@ func tell(text string, depth int) string {
 		parts = append(parts, p)
 		i, start = next, at[next-1]+2
 	}
-	if !any {
+	if !told {
 		return text
 	}
 	var b strings.Builder
@@ -210,7 +211,7 @@ type shape struct {
 	tail   string // the literal at its end
 	weak   bool   // few letters: its names hold no blanks
 	told   []bool // which arguments are texts
-	long   []bool // which of these may have parts
+	long   []bool // which arguments may have parts
 }
 
 func newShape(f form) *shape {
@@ -235,13 +236,13 @@ func newShape(f form) *shape {
 	if last := s.en[len(s.en)-1]; last.verb == 0 {
 		s.tail = last.text
 	}
-	s.told = make([]bool, verbs)
+	s.told, s.long = make([]bool, verbs), make([]bool, verbs)
 	for _, p := range s.zh {
-		if p.verb == 'w' && p.arg < verbs {
-			s.told[p.arg] = true
+		if p.verb != 0 && p.arg < verbs {
+			s.told[p.arg] = p.verb == 'w'
+			s.long[p.arg] = p.verb == 'v'
 		}
 	}
-	s.long = make([]bool, verbs)
 	for i := range s.en {
 		p, lit := &s.en[i], ""
 		if p.verb == 0 || !s.told[p.arg] {
@@ -335,7 +336,7 @@ func (f *shape) match(p []piece, text string, got []string) ([]string, bool) {
 
 // fits says whether text can be the argument: a name has no seam.
 func (f *shape) fits(arg int, text string) bool {
-	if f.told[arg] && f.long[arg] {
+	if f.long[arg] {
 		return true
 	}
 	return len(seams(text)) == 0 && !(f.weak && strings.Contains(text, " "))
@@ -373,6 +374,13 @@ var known = sync.OnceValue(func() forms {
 			k.exact[f.en] = f.zh
 		}
 	}
-	slices.SortStableFunc(k.formats, func(a, b *shape) int { return b.weight - a.weight })
+	// What ends in somebody's words takes any text to its end, so it is tried last.
+	rank := func(s *shape) int {
+		if last := s.en[len(s.en)-1]; last.verb != 0 && s.long[last.arg] && !s.told[last.arg] {
+			return s.weight - mostTold
+		}
+		return s.weight
+	}
+	slices.SortStableFunc(k.formats, func(a, b *shape) int { return rank(b) - rank(a) })
 	return k
 })
