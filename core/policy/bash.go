@@ -36,6 +36,9 @@ func (p *Policy) line(src string) core.Decision {
 	if r := p.forbidden(l); r != nil {
 		return deny(r.text, "the rule %s denies it", r.text)
 	}
+	if r := p.codeReads(l); r != nil {
+		return deny(r.text, "it contains code that names what the rule %s denies", r.text)
+	}
 	var exact, all *rule
 	for _, r := range allowed {
 		if r.tool != "bash" {
@@ -81,6 +84,10 @@ func (p *Policy) line(src string) core.Decision {
 			weigh(ask(r.text, "the rule %s asks", r.text))
 		}
 	}
+	if r := p.readsUnnamed(l); r != nil {
+		readOnly = false
+		weigh(ask(r.text, "it may read what the rule %s denies", r.text))
+	}
 	for _, f := range l.files {
 		d, reads := p.redirect(l, f, allowed, confined)
 		readOnly = readOnly && reads
@@ -104,6 +111,18 @@ func (p *Policy) line(src string) core.Decision {
 	return p.answer(l, worst)
 }
 
+// readsUnnamed is the deny rule about reading that a part of a line may meet.
+func (p *Policy) readsUnnamed(l *line) *rule {
+	for _, list := range [][]*command{l.cmds, l.inner} {
+		for _, c := range list {
+			if r := p.mayRead(l, c); r != nil {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
 // askRule says whether a name is that of an ask rule.
 func (p *Policy) askRule(name string) bool {
 	for _, r := range p.ask {
@@ -121,7 +140,11 @@ func (p *Policy) answer(l *line, d core.Decision) core.Decision {
 		if d.Unconfined {
 			return deny(d.Rule, "%s; under --yolo only a rule that names it allows this", d.Reason)
 		}
-		if r := p.perhaps(l); r != nil {
+		r := p.perhaps(l)
+		if r == nil {
+			r = p.readsUnnamed(l)
+		}
+		if r != nil {
 			return deny(r.text, "it can't be told whether the rule %s denies it", r.text)
 		}
 	}

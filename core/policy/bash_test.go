@@ -843,6 +843,26 @@ strace -f rm x
 npx rm x
 docker run i rm x
 make -f - <<EOF⏎x:⏎	rm y⏎EOF
+split --filter="rm x" f
+split --filter='rm x; cat' f
+split --filt 'rm x' f
+tar cf /dev/null f --checkpoint=1 --checkpoint-action=exec="rm x"
+tar xf a.tar --to-command 'rm x'
+tar -I 'rm x' -cf a f
+sed '1e rm x' f
+sed -n 's/.*/rm x/e' f
+sed -e p -e '1e rm x' f
+sed --expression='1e rm x' f
+sed -ne 's,a,rm x,e' f
+gcc -wrapper rm,x -c x.c
+git merge-index rm -a
+git merge-index -o 'rm' -a
+apt -o APT::Update::Pre-Invoke::='rm x' update
+tcpdump -z rm -w f
+cpulimit -l 5 rm x
+msgfilter -i f rm x
+pipenv run rm x
+rpm --eval '%(rm x)'
 `, `
 ls
 rmx
@@ -852,6 +872,9 @@ git rm x
 command -v rm
 cat rm.txt
 git commit -m "rm x"
+sed 's/a/rm b/' f
+sed -n '/rm x/p' f
+sed -e 's|rm x|y|g' f
 `},
 		{"bash(git push *)", "\ngit push\ngit push -f\ngit -C . push\ngit --no-pager push\ngit -c a=b push\ngit --git-dir=.git push\nenv git push\n/usr/bin/git push\nsudo git -C x push\nsh -c 'git push'\ngit '' push x; git push", "\ngit pull\ngit log push\ngit stash push"},
 		{"bash(git push --force *)", "\ngit push --force\ngit push origin main --force\ngit push --force origin", "\ngit push\ngit push origin main"},
@@ -888,6 +911,89 @@ git commit -m "rm x"
 		p = w.policy(t, func(x *policy.Config) { x.Deny, x.Yolo = []string{rule}, true })
 		if d := bash(p, line); d.Verdict != core.Deny {
 			t.Errorf("%q with yolo: %+v, want deny", line, d)
+		}
+	}
+}
+
+// An allow rule covers options that run something only when it spells them out.
+func TestAllowRulesDoNotCoverWhatRuns(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct{ rule, no, yes string }{
+		{"bash(git *)", "git merge-index ./h.sh -a\ngit for-each-repo --config=x y\ngit -c a=b log\ngit grep -O./h x", "git commit -m x\ngit diff --stat"},
+		{"bash(split *)", "split --filter=./h.sh f\nsplit --filt ./h.sh f", "split -n 2 f"},
+		{"bash(gcc *)", "gcc -wrapper ./h.sh -c x.c\ngcc -fplugin=./x.so x.c\ngcc -B. x.c", "gcc -O2 -c x.c"},
+		{"bash(sed *)", "sed '1e ./h.sh' f\nsed -n 's/.*/id/e' f\nsed -e p -e '1e id' f\nsed --expression '1e id' f\nsed -i 's/a/b/' f", "sed 's/a/b/g' f\nsed -n '2,5p' f\nsed '/^#/d; s/x/y/' f\nsed -E -e 's/(a)/\\1/' f"},
+		{"bash(apt *)", "apt -o APT::Update::Pre-Invoke::=id moo", "apt list"},
+		{"bash(tar *)", "tar cf x f --checkpoint-action=exec=id\ntar --to-command=id -xf x", "tar cf x f"},
+		{"bash(gcc -wrapper *)", "", "gcc -wrapper ./h.sh -c x.c"},
+	} {
+		p := w.policy(t, func(x *policy.Config) { x.Allow = []string{c.rule} })
+		for row := range strings.SplitSeq(c.no, "\n") {
+			if d := bash(p, row); row != "" && d.Verdict == core.Allow {
+				t.Errorf("%s: %q: %+v, want a question", c.rule, row, d)
+			}
+		}
+		for row := range strings.SplitSeq(c.yes, "\n") {
+			if d := bash(p, row); d.Verdict != core.Allow {
+				t.Errorf("%s: %q: %+v, want yes", c.rule, row, d)
+			}
+		}
+	}
+}
+
+// What a rule denies to read is not read by way of a folder, a name that another command
+// gives, or code; other files still are.
+func TestDeniedReadsHoldForSearches(t *testing.T) {
+	w := newWorld(t)
+	no := `
+cat sub/c.txt
+cat sub/*
+cat $(ls | grep c)
+ls | while read f; do cat "$f"; done
+git ls-files -o | xargs cat
+grep -r x .
+grep -r x
+grep -rn x sub
+rg x
+git grep x
+git grep --untracked x
+git grep --no-index x
+cp -r . /tmp/x
+cp -a sub /tmp/x
+tar cf /tmp/x.tar .
+rsync -a . /tmp/x
+find . -name 'c*' -exec cat {} +
+python3 -c "print(open('sub/c.txt').read())"
+diff -r . /tmp
+zip -r /tmp/x.zip .
+`
+	yes := `
+ls -la
+cat a.txt
+grep x a.txt
+git status
+for f in a.txt b.txt; do cat "$f"; done
+`
+	for _, yolo := range []bool{false, true} {
+		for _, mode := range []string{"ask", "auto"} {
+			p := w.policy(t, func(x *policy.Config) {
+				x.Mode, x.Yolo, x.Confined, x.Deny = mode, yolo, true, []string{"read_file(sub/c.txt)"}
+			})
+			for row := range strings.SplitSeq(strings.TrimSpace(no), "\n") {
+				if d := bash(p, row); d.Verdict == core.Allow || yolo && d.Verdict != core.Deny {
+					t.Errorf("%s yolo %v: %q: %+v", mode, yolo, row, d)
+				}
+			}
+			for row := range strings.SplitSeq(strings.TrimSpace(yes), "\n") {
+				if d := bash(p, row); d.Verdict != core.Allow {
+					t.Errorf("%s yolo %v: %q: %+v, want yes", mode, yolo, row, d)
+				}
+			}
+			for _, row := range []string{"git diff", "git log -p", "go build ./...", "cp a.txt z.txt"} {
+				if d := bash(p, row); (mode == "auto" || yolo) && d.Verdict != core.Allow {
+					t.Errorf("%s yolo %v: %q: %+v, want yes", mode, yolo, row, d)
+				}
+			}
 		}
 	}
 }

@@ -42,20 +42,27 @@ func (h *harm) git() bool {
 			return false
 		}
 	}
+	r := &harm{p: h.p, l: h.l, c: &command{words: h.c.words, cwds: cwds, judged: maybe}}
+	if printsFiles(sub, args) && h.p.rulesOnReading() {
+		return false // which files it would print is not known
+	}
 	switch sub {
 	case "status", "log", "show", "diff", "whatchanged", "shortlog", "blame", "annotate", "ls-files", "ls-tree", "rev-parse",
 		"rev-list", "describe", "name-rev", "merge-base", "show-ref", "for-each-ref", "count-objects", "check-ignore",
 		"check-attr", "diff-tree", "diff-index", "diff-files", "cat-file", "grep", "range-diff", "cherry", "var":
 		if sub == "rev-parse" || sub == "merge-base" || sub == "check-ignore" || sub == "check-attr" || sub == "var" {
-			return plainArgs(args, "", "--parseopt")
+			return r.gitArgs(args, "", "--parseopt", "--resolve-git-dir")
 		}
 		if sub == "grep" {
-			return plainArgs(args, "Of", "--open-files-in-pager", "--no-index", "--ext-grep")
+			return r.gitArgs(args, "Of", "--open-files-in-pager", "--no-index", "--ext-grep")
 		}
 		if sub == "blame" || sub == "annotate" {
-			return plainArgs(args, "", "--contents", "--ignore-revs-file")
+			return r.gitArgs(args, "S", "--contents", "--ignore-revs-file")
 		}
-		return plainArgs(args, "", "--output", "--ext-diff", "--no-index", "--textconv", "--filters", "--output-directory", "--batch-command")
+		if sub == "ls-files" {
+			return r.gitArgs(args, "X", "--exclude-from")
+		}
+		return r.gitArgs(args, "O", "--output", "--ext-diff", "--no-index", "--textconv", "--filters", "--output-directory", "--batch-command")
 	case "branch":
 		return listing(args, []string{"-a", "-r", "-v", "-vv", "--all", "--remotes", "--show-current", "--no-color", "--color",
 			"--color=never", "--no-column", "--column", "-i", "--ignore-case", "-q", "-av", "-avv", "-va", "-vva", "-rv"},
@@ -67,7 +74,7 @@ func (h *harm) git() bool {
 		return len(args) == 0 || len(args) == 1 && args[0].known && in(args[0].text, "-v", "--verbose") ||
 			len(args) == 2 && args[0].known && args[0].text == "get-url" && args[1].known && !strings.HasPrefix(args[1].text, "-")
 	case "stash":
-		return len(args) > 0 && args[0].known && in(args[0].text, "list", "show") && plainArgs(args[1:], "", "--output", "--ext-diff", "--textconv")
+		return len(args) > 0 && args[0].known && in(args[0].text, "list", "show") && r.gitArgs(args[1:], "O", "--output", "--ext-diff", "--textconv")
 	case "worktree", "notes", "bisect":
 		return len(args) > 0 && args[0].known && (args[0].text == "list" && sub != "bisect" || args[0].text == "log" && sub == "bisect") && len(args) == 1
 	case "reflog":
@@ -75,41 +82,83 @@ func (h *harm) git() bool {
 			return true
 		}
 		return args[0].known && (in(args[0].text, "show", "list", "HEAD") || strings.HasPrefix(args[0].text, "-")) &&
-			plainArgs(args, "", "--output", "--ext-diff", "--textconv")
+			r.gitArgs(args, "O", "--output", "--ext-diff", "--textconv")
 	case "config":
 		return configReads(args)
 	}
 	return false
 }
 
-// plainArgs: no argument is one of the short options, one of the long ones or a prefix of
-// those, and none can turn out to be one.
-func plainArgs(args []word, short string, long ...string) bool {
+// printsFiles says whether a form of git prints what is in files.
+func printsFiles(sub string, args []word) bool {
+	switch sub {
+	case "diff", "show", "blame", "annotate", "grep", "cat-file", "diff-tree", "diff-index", "diff-files", "range-diff", "whatchanged", "stash":
+		return true
+	case "log", "reflog", "shortlog":
+		for _, x := range args {
+			t := x.text
+			if !x.known || in(t, "-p", "-u", "-c", "--cc", "-m", "--patch-with-stat", "--patch-with-raw", "--remerge-diff", "--raw") || strings.HasPrefix(t, "--p") ||
+				strings.HasPrefix(t, "-L") || strings.HasPrefix(t, "-U") || strings.HasPrefix(t, "-G") || strings.HasPrefix(t, "-S") || strings.HasPrefix(t, "--u") || strings.HasPrefix(t, "--w") || strings.HasPrefix(t, "--di") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gitArgs: no argument is one of the short options, one of the long ones or a prefix of
+// those, none can turn out to be one, and none leads out of the project: with such a path
+// git diff compares files of the machine, not of the repository.
+func (h *harm) gitArgs(args []word, short string, long ...string) bool {
+	paths := false
 	for _, x := range args {
 		t := x.text
 		if x.odd {
 			return false
 		}
+		if paths || !strings.HasPrefix(t, "-") && x.known {
+			if !h.path(x) && !revision(t) {
+				return false
+			}
+			continue
+		}
 		if x.known && t == "--" {
-			return true // only paths follow; git reads them in its repository
+			paths = true
+			continue
 		}
-		if !x.known && (t == "" || strings.ContainsAny(t[:1], "-*?["+hole)) {
-			return false
+		if !x.known {
+			if t == "" || strings.ContainsAny(t[:1], "-*?["+hole) || !h.path(x) {
+				return false
+			}
+			continue
 		}
-		if strings.HasPrefix(t, "--") {
-			name, _, _ := strings.Cut(t, "=")
+		if name, v, eq := strings.Cut(t, "="); strings.HasPrefix(t, "--") {
 			for _, l := range long {
 				if strings.HasPrefix(l, name) {
 					return false
 				}
 			}
+			if eq && leadsOut(v) {
+				return false
+			}
 			continue
 		}
-		if strings.HasPrefix(t, "-") && short != "" && strings.ContainsAny(t[1:], short) {
+		if len(t) > 1 && short != "" && !in(t[1:2], "S", "G", "L") && strings.ContainsAny(t[1:], short) || short == "S" && strings.ContainsAny(t[1:], short) {
 			return false
 		}
 	}
 	return true
+}
+
+// revision says whether a word is surely no path: ranges such as a..b and messages such as
+// :/text have dots and slashes too.
+func revision(t string) bool {
+	return strings.HasPrefix(t, ":/") || strings.Contains(t, "..") && !leadsOut(t) && !strings.HasPrefix(t, "/") && !strings.HasPrefix(t, "~")
+}
+
+// leadsOut says whether a text, taken as a path, is absolute or goes up.
+func leadsOut(v string) bool {
+	return strings.HasPrefix(v, "/") || strings.HasPrefix(v, "~") || strings.Contains("/"+v+"/", "/../")
 }
 
 // listing: options that list, names only where one of the listing options is there, or as

@@ -58,7 +58,7 @@ var readers = sync.OnceValue(func() map[string]*reader {
 		"du":       {flags: "LX", long: []string{"--dereference", "--files0-from", "--exclude-from"}, values: "dB", ok: []string{"-sh .", "-d 1"}, not: []string{"-sh /", "-L x"}},
 		"tr":       anyText,
 		"basename": anyText, "dirname": anyText, "seq": anyText, "true": anyText, "false": anyText, ":": anyText,
-		"echo": {text: true, ok: []string{"hello", "/etc/passwd", `"$HOME"`, "$(ls)"}, not: []string{"$(touch x)", "x > f"}},
+		"echo": {text: true, ok: []string{"hello", "/etc/passwd", `"$HOME"`, "$(ls)", "*.txt"}, not: []string{"$(touch x)", "x > f", "/root/.*", "../*", "/*"}},
 		"pwd":  anyText, "whoami": anyText, "id": anyText, "groups": anyText, "uname": anyText, "arch": anyText, "nproc": anyText,
 		"uptime": anyText, "free": anyText, "which": anyText, "type": anyText,
 		"hostname": {check: none, ok: []string{""}, not: []string{"evil", "-F a.txt"}},
@@ -76,18 +76,18 @@ var readers = sync.OnceValue(func() map[string]*reader {
 		"sort": {flags: "oT", long: []string{"--output", "--compress-program", "--temporary-directory", "--files0-from", "--random-source"}, values: "ktS",
 			ok: []string{"", "-u a.txt", "-k 2 -n", "-t / -k 2"}, not: []string{"-o out a.txt", "-oout a.txt", "-uo a.txt b.txt", "--outp=x a", "--compress-program=sh a", "--comp sh a", "*.txt", "-T /tmp a"}},
 		"uniq": {values: "fsw", max: 1, ok: []string{"", "-c", "a.txt", "-f 1"}, not: []string{"a.txt b.txt", "-c a.txt b.txt"}},
-		"diff": {flags: "l", long: []string{"--paginate", "--to-file", "--from-file"}, values: "UCIxXFD",
-			ok: []string{"a.txt b.txt", "-u a.txt b.txt"}, not: []string{"a.txt /etc/passwd", "-l a b"}},
+		"diff": {flags: "lX", long: []string{"--paginate", "--to-file", "--from-file", "--exclude-from"}, values: "UCIxFD",
+			ok: []string{"a.txt b.txt", "-u a.txt b.txt"}, not: []string{"a.txt /etc/passwd", "-l a b", "-X /etc/passwd a.txt b.txt", "-uX a.txt a b", "--exclude-f=a.txt a b"}},
 		"file": {flags: "CmfzZ", long: []string{"--compile", "--magic-file", "--files-from"}, ok: []string{"a.txt", "-b a.txt"}, not: []string{"-C -m x", "-bC", "--comp"}},
 		"tree": {flags: "oRl", long: []string{"--fromfile", "--fromtabfile", "--gitfile", "--infofile"}, values: "LPI", ok: []string{"-L 2", "src"}, not: []string{"-o x", "-ao x", "-R -L 2", "/"}},
 		"jq":   {check: (*harm).jq, ok: []string{".a a.json", "-r '.[] | .x' a.json"}, not: []string{". /etc/passwd", "-f/etc/passwd .", "-f /etc/passwd", `-n 'import "/x" as $d; $d'`, "-n 'include \"x\"; 1'"}},
 		"xxd":  {flags: "r", long: []string{"-revert"}, values: "lsc", max: 1, ok: []string{"a.txt", "-l 16 a.txt"}, not: []string{"a.txt b.txt", "-r a.txt"}},
 		"sed":  {check: (*harm).sed, ok: []string{"-n 1,20p a.txt", "-n '/foo/,/bar/p' a.txt", "-n '$p' a.txt", "-n -e 3p a.txt", "5q a.txt"}, not: []string{"-i s/a/b/ a.txt", "-n '1w out' a.txt", "-n '1e touch x' a.txt", "-n 's/a/b/w out' a.txt", "-n 's/x/y/e' a.txt", "-n 1p /etc/passwd", "-f script a.txt", "-n -i 1p a.txt", "-ni 1p a.txt", "-n '1r x' a.txt"}},
 		"date": {check: (*harm).date, ok: []string{"", "+%s", "-u", "-u +%Y", "-d yesterday", "--iso-8601"}, not: []string{"-s now", "--set=now", "010112002020", "-us now", "--se=now"}},
-		"test": {check: (*harm).test, ok: []string{"-f a.txt", "a = b", `-n "$x"`, "! -e x", "3 -gt 2"}, not: []string{"-v 'a[$(touch x)]'", "-R x", `"$a" "$b" c`, "-v x", "$x"}},
+		"test": {check: (*harm).test, ok: []string{"-f a.txt", "a = b", `-n "$x"`, `-f "$x"`, "! -e x", "3 -gt 2", "-z /etc"}, not: []string{"-f /etc/passwd", "-d ~/.ssh", "a.txt -nt ../b", "-v 'a[$(touch x)]'", "-R x", `"$a" "$b" c`, "-v x", "$x"}},
 		"[":    {check: (*harm).bracket, ok: []string{"-f a.txt ]", `"$a" = b ]`}, not: []string{"-v 'a[$(touch x)]' ]", "-f x"}},
 		"printf": {check: (*harm).printf, ok: []string{`'%s\n' a`, "-- x"},
-			not: []string{"-v x hi", "-v 'a[$(touch x)]' hi", "$f x"}},
+			not: []string{"-v x hi", "-v 'a[$(touch x)]' hi", "$f x", "'%s ' /etc/*"}},
 		"cd":   {check: (*harm).cd, ok: []string{"sub", "."}, not: []string{"", "..", "/", "-", "~", "$x"}},
 		"read": {check: (*harm).read, ok: []string{"x", "-r line"}, not: []string{"PATH", "'a[$(touch x)]'", "-a x", "-u 3 x", "$x", ""}},
 		"set":  {check: (*harm).set, ok: []string{"-e", "-euo pipefail", "-o pipefail", "+x"}, not: []string{"", "-- a", "-m", "-o monitor", "-a", "-k"}},
@@ -96,10 +96,11 @@ var readers = sync.OnceValue(func() map[string]*reader {
 		"sleep":   {check: seconds, ok: []string{"1", "0.5"}, not: []string{"infinity", "100", ""}},
 		"git": {check: (*harm).git,
 			ok: []string{"status", "status -sb", "log --oneline -5", "log -p -- a.txt", "diff", "diff HEAD~1 -- a.txt", "show HEAD", "branch", "branch -a", "branch --show-current", "tag", "tag -l 'v*'", "remote -v", "stash list",
-				"ls-files", "blame a.txt", "grep foo", "rev-parse HEAD", "--no-pager log", "config --get user.name", "config user.name", "config --list", "--version", "reflog", "worktree list", "show HEAD:a.txt", "show stash@{0}"},
+				"ls-files", "blame a.txt", "grep foo", "diff main..topic", "diff origin/main...HEAD -- a.txt", "log -SOops", "log --since=yesterday --format=%h", "show :/fix", "diff a.txt sub", "log -- 'sub/*.go'", "rev-parse HEAD", "--no-pager log", "config --get user.name", "config user.name", "config --list", "--version", "reflog", "worktree list", "show HEAD:a.txt", "show stash@{0}"},
 			not: []string{"", "commit -m x", "commit --amend -m y", "branch x", "branch -v x", "branch -D x", "branch -m a b", "branch --edit-description", "tag v1", "tag -d v1", "tag -a v1 -m x", "remote add a b", "remote update", "stash", "stash pop",
 				"log --output=x", "log --outp=x", "diff --output x", "show --output=x", "diff --ext-diff", "log --ext-diff", "grep -O foo", "grep -nOless foo", "grep --open-files-in-pager=sh foo", "-c core.pager=x log", "-c alias.x='!sh' x", "-C .. status", "--exec-path=/x status",
-				"--git-dir=/x status", "-p log", "config user.name x", "config --unset a", "config --global a b", "config -e", "push", "fetch", "pull", "checkout .", "reset --hard", "diff --no-index a /etc/passwd", "grep --no-index x /etc", "reflog expire --all", "reflog delete x",
+				"--git-dir=/x status", "-p log", "config user.name x", "config --unset a", "config --global a b", "config -e", "push", "fetch", "pull", "checkout .", "reset --hard", "diff --no-index a /etc/passwd", "diff /etc/shadow a.txt", "diff a.txt /root/.bashrc", "diff -- /etc/hostname a.txt", "diff ../srv.py a.txt", "diff sub/../../x a.txt", "diff ~/.bashrc a.txt", "-C sub diff ../../x a.txt",
+				"blame -S /etc/shadow a.txt", "blame -S/etc/shadow a.txt", "log -O/etc/passwd", "log -pO/etc/passwd", "diff -O /etc/passwd", "ls-files -X /etc/passwd", "ls-files -X/etc/passwd", "ls-files --exclude-from=/etc/passwd", "ls-files --exclude-f=a", "log --pathspec=/etc/x", "rev-parse --resolve-git-dir /x", "diff /etc/* a.txt", "stash show -O/etc/passwd", "grep --no-index x /etc", "reflog expire --all", "reflog delete x",
 				"worktree add x", "difftool", "help log", "x", "submodule status", "$x", "branch $x", "rebase -i", "update-index", "archive HEAD", "ls-remote", "cat-file --textconv HEAD:a", "cat-file --filters HEAD:a", "symbolic-ref HEAD refs/heads/x", "notes add", "bisect start", "-- status"}},
 		"node": {check: version, ok: []string{"--version", "-v"}, not: []string{"", "x.js", "-e x", "--version x"}}, "python3": {check: version, not: []string{"-c x", "x.py", ""}}, "python": {check: version}, "gcc": {check: version}, "clang": {check: version},
 	}
@@ -136,6 +137,14 @@ func (p *Policy) reads(l *line, c *command) bool {
 		return false
 	}
 	h := &harm{p: p, l: l, c: c, args: c.words[1:]}
+	for _, x := range h.args {
+		if x.glob != "" && !h.path(x) {
+			return false // the names of files outside are none of its business either
+		}
+	}
+	if p.rulesOnReading() && searches(c) && !h.inside(".") {
+		return false
+	}
 	if r.check != nil {
 		return r.check(h)
 	}
@@ -167,6 +176,25 @@ func tameVariable(name string) bool {
 	return strings.HasPrefix(name, "LC_") || in(name, "LANG", "LANGUAGE", "TZ", "NO_COLOR", "CLICOLOR", "FORCE_COLOR",
 		"COLUMNS", "LINES", "TERM", "CI", "DEBUG", "VERBOSE", "GOOS", "GOARCH", "CGO_ENABLED", "GOMAXPROCS", "GO111MODULE",
 		"NODE_ENV", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PORT")
+}
+
+// searches says whether a command reads the directory that it runs in when no other is
+// named.
+func searches(c *command) bool {
+	name := c.name()
+	recursive := name == "rg"
+	operands := 0
+	for _, x := range c.words[1:] {
+		switch {
+		case !strings.HasPrefix(x.text, "-"):
+			operands++
+		case in(name, "grep", "egrep", "fgrep") && (x.text == "--recursive" || !strings.HasPrefix(x.text, "--") && strings.Contains(x.text, "r")):
+			recursive = true
+		case x.text == "--files" || strings.HasPrefix(x.text, "-e"):
+			operands++
+		}
+	}
+	return recursive && operands <= 1
 }
 
 // table judges arguments by the fields of a reader.
@@ -542,8 +570,14 @@ func (h *harm) test() bool {
 	case 1:
 		return args[0].one
 	case 2:
+		if (args[1].known || leadsOut(args[1].text)) && args[0].known && !in(args[0].text, "-z", "-n", "-t") && !h.path(args[1]) {
+			return false
+		}
 		return args[0].known && in(args[0].text, "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-z", "-n", "-L", "-h", "-p", "-S", "-b", "-c", "-g", "-u", "-k", "-O", "-G", "-N", "-t")
 	case 3:
+		if args[1].known && in(args[1].text, "-nt", "-ot", "-ef") && !(h.path(args[0]) && h.path(args[2])) {
+			return false
+		}
 		return args[1].known && in(args[1].text, "=", "==", "!=", "<", ">", "-nt", "-ot", "-ef", "-eq", "-ne", "-lt", "-le", "-gt", "-ge")
 	}
 	return false

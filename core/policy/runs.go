@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -17,7 +18,8 @@ var wrappers = list{text: `env xargs timeout nice nohup ionice chrt taskset stdb
 	expect faketime fakeroot firejail bwrap proot catchsegv numactl prlimit dbus-run-session xvfb-run socat direnv
 	dotenv mise asdf nix-shell conda poetry uv caffeinate chpst setarch linux32 linux64 i386 x86_64 hash
 	ld.so ld-linux.so.2 ld-linux-x86-64.so.2 sg newgrp pkexec run-parts start-stop-daemon find-exec enable
-	compgen complete bind`}
+	compgen complete bind cpulimit softlimit logsave multitime pexec grc torify torsocks proxychains proxychains4 sshpass
+	msgexec msgfilter pipenv bundle opam stack cabal nix guix distrobox toolbox flatpak runuser ifne chronic ts`}
 
 // shells run a script given by -c, by name or on their input.
 var shells = list{text: `sh bash dash zsh ksh mksh ash fish rbash csh tcsh yash`}
@@ -26,7 +28,7 @@ var shells = list{text: `sh bash dash zsh ksh mksh ash fish rbash csh tcsh yash`
 var interpreters = list{text: `python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua luajit tclsh wish
 	Rscript julia awk gawk mawk nawk osascript pwsh irb ghci scala groovy jshell elixir erl guile emacs vim vi nvim ed
 	ex m4 bc dc gnuplot sqlite3 psql mysql make gmake cmake ninja just rake gradle mvn ant bazel tox nox invoke ansible
-	ansible-playbook source .`}
+	ansible-playbook source . octave jjs jrunscript clojure lein runghc runhaskell racket sbcl gforth pry tcc`}
 
 // codeWord says whether a sub-command of a program runs code that is neither the program's
 // own nor the tests of this project.
@@ -44,13 +46,14 @@ func codeWord(name, sub string) bool {
 		return in(sub, "run", "exec", "build", "compose")
 	case "kubectl":
 		return in(sub, "run", "exec", "debug")
-	case "rustup", "dotnet":
-		return in(sub, "run", "exec")
+	case "rustup", "dotnet", "hatch", "pdm", "rye", "poetry", "swift", "zig", "dart", "flutter", "composer", "mix", "vagrant", "adb", "ip", "knife", "gcloud":
+		return in(sub, "run", "run-script", "exec", "shell", "ssh", "netns")
 	case "gh":
 		return in(sub, "alias", "extension")
 	case "git":
 		return in(sub, "filter-branch", "difftool", "mergetool", "hook", "shell", "daemon", "upload-pack",
-			"receive-pack", "instaweb", "web--browse", "send-email", "credential", "remote-ext")
+			"receive-pack", "instaweb", "web--browse", "send-email", "credential", "remote-ext",
+			"merge-index", "for-each-repo", "gui", "citool", "gitk", "svn", "p4", "cvsserver", "http-backend")
 	}
 	return false
 }
@@ -90,6 +93,46 @@ func codeFlags(name, sub string) []string {
 		return []string{"--pre", "--hostname-bin"}
 	case "sort":
 		return []string{"--compress-program"}
+	case "split":
+		return []string{"--filter"}
+	case "gcc", "g++", "cc", "c++", "clang", "clang++", "c89", "c99", "cpp", "gfortran":
+		return []string{"-wrapper", "-specs", "--specs", "-fplugin", "-B", "-load", "-fpass-plugin"}
+	case "ld", "gold", "lld", "mold", "ar", "nm", "ranlib":
+		return []string{"-plugin", "--plugin", "-run"}
+	case "apt", "apt-get", "apt-cache":
+		return []string{"-o", "--option", "-c", "--config-file"}
+	case "dpkg":
+		return []string{"--pre-invoke", "--post-invoke", "--force-hooks"}
+	case "dnf", "yum", "pacman":
+		return []string{"-c", "--config", "--setopt", "--hookdir"}
+	case "rpm", "rpmquery", "rpmbuild":
+		return []string{"--eval", "-E", "--pipe", "--define", "-D"}
+	case "tcpdump":
+		return []string{"-z"}
+	case "nmap":
+		return []string{"--script", "--interactive"}
+	case "mail", "mailx":
+		return []string{"-x", "--exec"}
+	case "aria2c":
+		return []string{"--on-download-complete", "--on-download-start", "--on-download-stop", "--on-bt-download-complete", "--on-download-error", "--on-download-pause", "--conf-path"}
+	case "openvpn":
+		return []string{"--up", "--down", "--config", "--script-security", "--plugin"}
+	case "openssl":
+		return []string{"engine", "-engine", "-provider", "-provider-path"}
+	case "rclone":
+		return []string{"--password-command", "--config"}
+	case "latex", "pdflatex", "xelatex", "lualatex", "tex", "pdftex":
+		return []string{"-shell-escape", "--shell-escape", "-enable-write18", "--enable-write18"}
+	case "eslint", "prettier", "stylelint", "webpack", "babel", "rollup", "vite":
+		return []string{"-c", "--config", "--plugin", "--rulesdir", "--resolve-plugins-relative-to"}
+	case "pip", "pip3":
+		return []string{"--python", "--config-settings", "--global-option", "--build-option"}
+	case "less", "more":
+		return []string{"+", "-k", "--lesskey-src", "--lesskey-file"}
+	case "scrot", "xdotool":
+		return []string{"-e", "--exec", "exec"}
+	case "vipe", "journalctl", "systemctl":
+		return []string{"edit"}
 	case "tar":
 		return []string{"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command",
 			"--info-script", "--new-volume-script", "-F"}
@@ -211,12 +254,69 @@ func codeAt(words []word) int {
 			of = ""
 		}
 		for _, f := range codeFlags(name, of) {
-			if flagIs(x.text, f) {
+			if flagIs(x.text, f) || f == "+" && strings.HasPrefix(x.text, "+") {
 				at = max(at, i+1)
 			}
 		}
 		if name == "git" && strings.HasPrefix(x.text, "ext::") {
 			at = max(at, i+1) // a command as a remote
+		}
+	}
+	if name == "sed" || name == "gsed" {
+		at = max(at, sedRuns(words))
+	}
+	return at
+}
+
+// sedTame are scripts of sed that run nothing: what harmless knows, and plain substitutions
+// and deletions.
+var sedTame = sync.OnceValue(func() *regexp.Regexp {
+	addr := `(?:(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?)(?:,(?:\d+|\$|\+\d+|/(?:[^/\\\n]|\\.)*/I?))?\s*!?\s*)?`
+	one := `\s*` + addr + `(?:[pdqD=lNPGHghxnF]|s/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/[gpiI\d]*|s#(?:[^#\\\n]|\\.)*#(?:[^#\\\n]|\\.)*#[gpiI\d]*|s\|(?:[^|\\\n]|\\.)*\|(?:[^|\\\n]|\\.)*\|[gpiI\d]*|s,(?:[^,\\\n]|\\.)*,(?:[^,\\\n]|\\.)*,[gpiI\d]*)?\s*`
+	return regexp.MustCompile(`^` + one + `(?:[;\n]` + one + `)*$`)
+})
+
+// sedRuns is the index of the word that is or may be a script of sed with a command that
+// runs something: e, or s///e.
+func sedRuns(words []word) int {
+	at, script := -1, false
+	look := func(i int, t string, known bool) {
+		script = true
+		if !known || !sedTame().MatchString(t) {
+			at = max(at, i)
+		}
+	}
+	for i := 1; i < len(words); i++ {
+		x := words[i]
+		t := x.text
+		switch {
+		case strings.HasPrefix(t, "--expression="):
+			look(i, t[len("--expression="):], x.whole())
+		case strings.HasPrefix(t, "--"):
+			if flagIs(t, "--expression") && i+1 < len(words) {
+				i++
+				look(i, words[i].text, words[i].whole())
+			}
+		case strings.HasPrefix(t, "-") && len(t) > 1:
+			k := strings.IndexByte(t, 'e')
+			if s := strings.IndexAny(t, "isfl"); k < 0 || s >= 0 && s < k {
+				continue // -i takes the rest of the word
+			}
+			if k+1 < len(t) {
+				look(i, t[k+1:], x.whole())
+			} else if i+1 < len(words) {
+				i++
+				look(i, words[i].text, words[i].whole())
+			}
+		}
+	}
+	if script {
+		return at
+	}
+	for i := 1; i < len(words); i++ {
+		if !strings.HasPrefix(words[i].text, "-") {
+			look(i, words[i].text, words[i].whole())
+			break
 		}
 	}
 	return at
@@ -296,9 +396,16 @@ func (w *walker) through(c *command) {
 		w.git(c)
 	default:
 		if at := codeAt(c.words); at >= 0 {
-			w.tails(c, at+1)
+			w.l.hidden = w.l.hidden || ownLanguage(c.words, at)
+			w.tails(c, at)
 		}
 	}
+}
+
+// ownLanguage says whether the word that makes a command run something holds it in a form
+// that only the program knows, not as words of the shell or the name of a script elsewhere.
+func ownLanguage(words []word, at int) bool {
+	return at > 0 && (strings.HasPrefix(words[at].text, "-") || in(base(words[0].text), "sed", "gsed"))
 }
 
 // inline notes code that an interpreter gets in its arguments or on its input.
@@ -362,6 +469,9 @@ func (w *walker) tails(c *command, from int) {
 		if strings.HasPrefix(x.text, "-") {
 			if _, v, ok := strings.Cut(x.text, "="); ok {
 				texts = append(texts, v)
+				if _, v, ok = strings.Cut(v, "="); ok {
+					texts = append(texts, v) // --checkpoint-action=exec=…
+				}
 			} else if len(x.text) > 2 {
 				texts = append(texts, x.text[2:])
 			}
@@ -379,6 +489,12 @@ func (w *walker) tails(c *command, from int) {
 // git reads a git command without its global options as well, and what it would run.
 func (w *walker) git(c *command) {
 	sub := gitSub(c.words)
+	if at := codeAt(c.words); at >= 0 {
+		w.l.hidden = w.l.hidden || ownLanguage(c.words, at)
+	}
+	if sub < len(c.words) && c.words[sub].text == "merge-index" {
+		w.tails(c, sub+1)
+	}
 	if sub > 1 && sub < len(c.words) {
 		words := append([]word{c.words[0]}, c.words[sub:]...)
 		w.l.inner = append(w.l.inner, &command{judged: maybe, words: words, cwds: c.cwds, lost: c.lost, bg: c.bg, piped: c.piped})
