@@ -159,8 +159,10 @@ func (r *Report) ForPerson() string {
 	switch {
 	case r.Unchanged:
 		fmt.Fprintf(&b, "%s %s is unchanged\n", r.Name, version(r))
-	case r.Accepted:
+	case r.Accepted && r.Live:
 		fmt.Fprintf(&b, "%s %s is live\n", r.Name, version(r))
+	case r.Accepted:
+		fmt.Fprintf(&b, "%s is no longer live\n", r.Name)
 	default:
 		fmt.Fprintf(&b, "%s was refused, nothing was changed", r.Name)
 		if r.Reason != "" {

@@ -925,6 +925,8 @@ func TestAllowRulesDoNotCoverWhatRuns(t *testing.T) {
 		{"bash(sed *)", "sed '1e ./h.sh' f\nsed -n 's/.*/id/e' f\nsed -e p -e '1e id' f\nsed --expression '1e id' f\nsed -i 's/a/b/' f", "sed 's/a/b/g' f\nsed -n '2,5p' f\nsed '/^#/d; s/x/y/' f\nsed -E -e 's/(a)/\\1/' f"},
 		{"bash(apt *)", "apt -o APT::Update::Pre-Invoke::=id moo", "apt list"},
 		{"bash(tar *)", "tar cf x f --checkpoint-action=exec=id\ntar --to-command=id -xf x", "tar cf x f"},
+		{"bash(awk *)", "awk 'BEGIN{system(\"id\")}'\nawk '{print | \"sh\"}' f\nawk '{print > \"x\"}' f\nawk -f x.awk f\nawk \"$x\" f", "awk '{print $1}' f\nawk -F: '$3 == 0 {n++} END {print n}' f"},
+		{"bash(sqlite3 *)", "sqlite3 :memory: '.shell id'\nsqlite3 a.db '; .sh id'\nsqlite3 a.db \"select load_extension('./x')\"", "sqlite3 a.db 'select a.b from t'"},
 		{"bash(gcc -wrapper *)", "", "gcc -wrapper ./h.sh -c x.c"},
 	} {
 		p := w.policy(t, func(x *policy.Config) { x.Allow = []string{c.rule} })

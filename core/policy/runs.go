@@ -224,6 +224,13 @@ func codeAt(words []word) int {
 				return i + 1
 			}
 		}
+		if escape := escapes(name); escape != nil {
+			for i, x := range words[1:] {
+				if !x.whole() || escape.MatchString(x.text) {
+					return i + 1
+				}
+			}
+		}
 		return 0
 	case name == "command" && len(words) > 1 && (words[1].text == "-v" || words[1].text == "-V"):
 		return -1
@@ -266,6 +273,27 @@ func codeAt(words []word) int {
 		at = max(at, sedRuns(words))
 	}
 	return at
+}
+
+var (
+	awkEscape = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`system\s*\(|\||getline|>|@|\bfflush\b|^-f|^--file|^-i|^-l`)
+	})
+	sqlEscape = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:^|[;\n])\s*\.\s*[a-z]|\\[!a-z]|load_extension|edit\s*\(|writefile|readfile|copy\b.*program|into\s+(?:out|dump)file|^-cmd|^--?init|^-f`)
+	})
+)
+
+// escapes finds, in the arguments of a language for one purpose, what runs programs or
+// writes files; nil for languages that are for anything.
+func escapes(name string) *regexp.Regexp {
+	switch name {
+	case "awk", "gawk", "mawk", "nawk":
+		return awkEscape()
+	case "sqlite3", "psql", "mysql":
+		return sqlEscape()
+	}
+	return nil
 }
 
 // sedTame are scripts of sed that run nothing: what harmless knows, and plain substitutions

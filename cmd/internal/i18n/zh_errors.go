@@ -749,6 +749,7 @@ var told = [...]form{
 	// evolve
 	{"undo %s: %w", "撤回 %s 失败：%w"},
 	{"%s %s is live", "%s %s 已启用"},
+	{"%s is no longer live", "%s 不再启用"},
 	{"%s %s is unchanged", "%s %s 没有变化"},
 	{"%s was refused, nothing was changed", "%s 没有通过，什么都没有改"},
 	{"%s was refused, nothing was changed: %s", "%s 没有通过，什么都没有改：%w"},
