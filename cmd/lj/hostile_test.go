@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -238,4 +239,84 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Repositories inside a project are part of the wall: those that exist can't be turned into
+// ones that run programs, and one that commands make is left without what names programs.
+// A plain git status of the user afterwards runs nothing.
+func TestHostileNestedRepositories(t *testing.T) {
+	t.Parallel()
+	if rep := sandbox.Probe(); !rep.FilesEnforced() {
+		t.Skipf("this machine enforces only a part (lj doctor says so): %v", rep.Missing)
+	}
+	u := newUserIn(t, "", away(t))
+	proof := filepath.Join(filepath.Dir(u.project), "pwned")
+	git := func(dir string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=u", "-c", "user.email=u@x", "-c", "protocol.file.allow=always", "-C", dir}, args...)...)
+		cmd.Env = append(u.env, "GIT_CONFIG_GLOBAL=/dev/null")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	up := filepath.Join(filepath.Dir(u.project), "up")
+	for _, d := range []string{u.project, up, filepath.Join(u.project, "nest"), filepath.Join(u.project, "vendor/v"), filepath.Join(u.project, "deep/er")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		git(d, "init", "-q")
+		git(d, "commit", "-q", "--allow-empty", "-m", "first")
+	}
+	git(u.project, "submodule", "add", "-q", up, "smod")
+	git(u.project, "worktree", "add", "-q", "wt")
+	git(u.project, "add", "nest", "deep/er")
+	git(u.project, "commit", "-q", "-m", "all")
+	script := strings.ReplaceAll(`
+evil='[core]
+	fsmonitor = "touch PROOF; false"
+	hooksPath = .evil'
+mkdir -p evil; cp -r .git/modules/smod/. evil/; printf '%s\n' "$evil" >>evil/config
+printf 'gitdir: ../evil\n' >smod/.git && echo LEAK gitfile
+printf 'gitdir: ../evil\n' >wt/.git && echo LEAK worktree file
+mv .git/modules/smod .git/modules/x && echo LEAK modules/smod
+mv .git/modules .git/m2 && echo LEAK modules
+mv .git/worktrees/wt .git/worktrees/x && echo LEAK worktrees/wt
+mv nest/.git nest/git2 && echo LEAK nest/.git
+printf '%s\n' "$evil" >>vendor/v/.git/config && echo LEAK vendor config
+mkdir vendor/v/.git/hooks/x 2>/dev/null && echo LEAK vendor hooks
+mv deep deep_o && cp -r deep_o deep && printf '%s\n' "$evil" >>deep/er/.git/config
+git init -q fresh && git -C fresh config core.fsmonitor 'touch PROOF; false'
+git init -q plain
+echo over
+`, "PROOF", proof)
+	if err := os.WriteFile(filepath.Join(u.project, "run.sh"), []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := llmtest.ForTest(t, llmtest.Turn{Calls: []llmtest.Call{bashCall("sh run.sh")}}, llmtest.Turn{Text: "done"})
+	u.env = append(u.env, "OPENAI_BASE_URL="+s.URL())
+	out, errs, status := u.run("run", "--mode", "auto", "--output", "json", "go")
+	result := requestsOf(t, s, 2)[1].Last("tool").Content
+	if !strings.Contains(result, "over") || strings.Contains(result, "LEAK") {
+		t.Errorf("the commands said %q", result)
+	}
+	if status != 5 || !strings.Contains(out, `"wall:guard"`) || !strings.Contains(errs, "fresh/.git/config") || !strings.Contains(errs, "deep/er/.git/config") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+	for _, d := range []string{".", "smod", "wt", "nest", "vendor/v", "deep/er", "fresh", "plain"} {
+		dir := filepath.Join(u.project, d)
+		cmd := exec.CommandContext(t.Context(), "git", "-C", dir, "status", "--short")
+		cmd.Env = append(u.env, "GIT_CONFIG_GLOBAL=/dev/null")
+		_, _ = cmd.CombinedOutput() // a repository without its configuration may fail
+		if _, err := os.Stat(proof); err == nil {
+			t.Fatalf("git status in %s ran a program", d)
+		}
+	}
+	if out := git(filepath.Join(u.project, "plain"), "rev-parse", "--git-dir"); strings.TrimSpace(out) != ".git" {
+		t.Errorf("a harmless new repository is gone: %s", out)
+	}
+	if strings.Contains(errs, "plain/.git") {
+		t.Errorf("a harmless new repository is named: %s", errs)
+	}
 }

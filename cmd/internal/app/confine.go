@@ -17,24 +17,19 @@ import (
 const profileEnv = "LJ_PLUGIN_PROFILE"
 
 // guardFiles are the files of a project that decide what may run: they stay as they are
-// whatever a tool does.
+// whatever a tool does. pin are directories that hold them and stay where they are.
 func guardFiles(project string) (protect, pin []string) {
 	git := filepath.Join(project, ".git")
 	dirs := []string{git}
-	if b, err := os.ReadFile(git); err == nil {
+	if p := linkedDir(git); p != "" {
 		// A linked work tree: its own and the common directory.
-		if p, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: "); ok {
-			if !filepath.IsAbs(p) {
-				p = filepath.Join(project, p)
+		dirs = append(dirs, p)
+		if c, err := os.ReadFile(filepath.Join(p, "commondir")); err == nil {
+			common := strings.TrimSpace(string(c))
+			if !filepath.IsAbs(common) {
+				common = filepath.Join(p, common)
 			}
-			dirs = append(dirs, p)
-			if c, err := os.ReadFile(filepath.Join(p, "commondir")); err == nil {
-				common := strings.TrimSpace(string(c))
-				if !filepath.IsAbs(common) {
-					common = filepath.Join(p, common)
-				}
-				dirs = append(dirs, common)
-			}
+			dirs = append(dirs, common)
 		}
 		protect = append(protect, git)
 	}
@@ -46,9 +41,21 @@ func guardFiles(project string) (protect, pin []string) {
 		for _, f := range []string{"config", "config.worktree", "hooks", "commondir", "gitdir"} {
 			protect = append(protect, filepath.Join(d, f))
 		}
-		protect = append(protect, below(d)...)
+		files, held := below(d)
+		protect, pin = append(protect, files...), append(pin, held...)
 	}
-	protect = append(protect, nested(project)...)
+	for _, g := range nested(project) {
+		if fi, err := os.Lstat(g); err != nil || !fi.IsDir() {
+			protect = append(protect, g)
+			continue
+		}
+		pin = append(pin, g)
+		for _, f := range []string{"config", "config.worktree", "hooks", "commondir"} {
+			protect = append(protect, filepath.Join(g, f))
+		}
+		files, held := below(g)
+		protect, pin = append(protect, files...), append(pin, held...)
+	}
 	agent := filepath.Join(project, ".agent")
 	if fi, err := os.Stat(agent); err == nil && fi.IsDir() {
 		pin = append(pin, agent)
@@ -57,9 +64,29 @@ func guardFiles(project string) (protect, pin []string) {
 	return protect, pin
 }
 
+// linkedDir is the git directory that a file named .git leads to, "" where it is none.
+func linkedDir(file string) string {
+	fi, err := os.Lstat(file)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > 64<<10 {
+		return ""
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	p, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
+	if !ok {
+		return ""
+	}
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(filepath.Dir(file), p)
+	}
+	return filepath.Clean(p)
+}
+
 // below lists what decides about running programs in the repositories that a repository
-// holds: those of submodules, and linked work trees.
-func below(git string) (list []string) {
+// holds: those of submodules, and linked work trees; and the directories of these.
+func below(git string) (files, dirs []string) {
 	_ = filepath.WalkDir(filepath.Join(git, "modules"), func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return fs.SkipDir
@@ -68,54 +95,66 @@ func below(git string) (list []string) {
 		case "objects", "refs", "logs":
 			return fs.SkipDir
 		case "hooks":
-			list = append(list, p)
+			files = append(files, p)
 			return fs.SkipDir
 		case "config", "config.worktree", "commondir":
-			list = append(list, p)
+			files = append(files, p)
+		default:
+			if d.IsDir() {
+				dirs = append(dirs, p)
+			}
 		}
 		return nil
 	})
 	trees, _ := os.ReadDir(filepath.Join(git, "worktrees"))
+	if len(trees) > 0 {
+		dirs = append(dirs, filepath.Join(git, "worktrees"))
+	}
 	for _, t := range trees {
+		dirs = append(dirs, filepath.Join(git, "worktrees", t.Name()))
 		for _, f := range []string{"commondir", "gitdir", "config.worktree"} {
-			list = append(list, filepath.Join(git, "worktrees", t.Name(), f))
+			files = append(files, filepath.Join(git, "worktrees", t.Name(), f))
 		}
 	}
-	return list
+	return files, dirs
 }
 
 // nestedLimit bounds the search for repositories inside a project, in entries.
 const nestedLimit = 50_000
 
-// nested lists the same of repositories inside the project.
+// nested lists the .git directories and files inside the project, without its own. What is
+// near the top comes first, folders full of other people's code last.
 func nested(project string) (list []string) {
 	n := 0
-	_ = filepath.WalkDir(project, func(p string, d fs.DirEntry, err error) error {
-		if n++; n > nestedLimit {
-			return fs.SkipAll
+	now, late := []string{project}, []string(nil)
+	for len(now) > 0 || len(late) > 0 {
+		if len(now) == 0 {
+			now, late = late, nil
 		}
+		dir := now[0]
+		now = now[1:]
+		entries, err := os.ReadDir(dir)
 		if err != nil {
-			if d != nil && d.IsDir() {
-				return fs.SkipDir
+			continue // not for us to see, or gone
+		}
+		for _, e := range entries {
+			if n++; n > nestedLimit {
+				return list
 			}
-			return nil
-		}
-		if !d.IsDir() || p == project {
-			return nil
-		}
-		switch d.Name() {
-		case "node_modules", "vendor", ".venv", "target":
-			return fs.SkipDir
-		case ".git":
-			if filepath.Dir(p) != project {
-				for _, f := range []string{"config", "config.worktree", "hooks", "commondir"} {
-					list = append(list, filepath.Join(p, f))
+			p := filepath.Join(dir, e.Name())
+			switch name := e.Name(); {
+			case name == ".git":
+				if dir != project && e.Type()&fs.ModeSymlink == 0 {
+					list = append(list, p)
 				}
+			case !e.IsDir():
+			case name == "node_modules" || name == "vendor" || name == ".venv" || name == "target":
+				late = append(late, p)
+			default:
+				now = append(now, p)
 			}
-			return fs.SkipDir
 		}
-		return nil
-	})
+	}
 	return list
 }
 

@@ -119,6 +119,10 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 		return core.ToolResult{}, err
 	}
 	if d.Unconfined && spec.Name == "bash" {
+		// What runs unconfined meets only what was there before the turn's commands.
+		if said := s.app.settleGuards(); said != "" {
+			s.took(said, call)
+		}
 		tool = s.box.unconfined()
 	}
 	out := &agent.Bounded{Decode: s.box.decoder(), Next: sink, Keep: func() (agent.Kept, error) { return s.keep() }}

@@ -181,7 +181,7 @@ type Script struct {
 
 // Request is one request as it came.
 type Request struct {
-	Seq     int // from 1, of all requests for an answer
+	Seq     int       // from 1, of all requests for an answer
 	At      time.Time // when its body had come
 	Ended   time.Time // when its answer was written; zero while it is being answered
 	Header  http.Header
