@@ -316,10 +316,25 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 	if err != nil {
 		return res, err
 	}
-	target, err := pick(list, id, force)
-	if err != nil || target == nil {
+	targets, err := pick(list, id, force)
+	if err != nil {
 		return res, err
 	}
+	for _, target := range targets {
+		// What an earlier undo of a turn had to leave is looked at again; where it still can't
+		// be taken back, the turn before is next.
+		again := target.State == "undone" && id == "" && !force
+		if res, err = a.undo(ctx, target, list, force, id != "" || again); err != nil || !again || len(res.Restored)+len(res.Removed) > 0 {
+			return res, err
+		}
+	}
+	return UndoResult{Restored: []string{}, Removed: []string{}, Kept: []snapshot.Kept{}}, nil
+}
+
+// undo takes back one turn, or what an undo of it has left. With keep, the record stays as
+// it is when nothing could be taken back.
+func (a *App) undo(ctx context.Context, target *SnapshotInfo, list []SnapshotInfo, force, keep bool) (UndoResult, error) {
+	res := UndoResult{Restored: []string{}, Removed: []string{}, Kept: []snapshot.Kept{}}
 	e, err := a.snapshots()
 	if err != nil {
 		return res, err
@@ -359,6 +374,13 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 	e.Tidy(e.Removable(out.Removed, before))
 	res.Restored, res.Removed, res.Kept = out.Restored, out.Removed, append(out.Kept, late...)
 	res.Undone, res.Snapshot = &target.ID, open.info.ID
+	if keep && len(res.Restored)+len(res.Removed) == 0 {
+		if err := a.closeSnapshot(ctx, open); err != nil {
+			return res, err
+		}
+		res.Snapshot = ""
+		return res, nil
+	}
 	target.State, target.UndoneBy, target.Kept = "undone", open.info.ID, nil
 	for _, k := range res.Kept {
 		target.Kept = append(target.Kept, k.Path)
@@ -386,15 +408,26 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 	return res, nil
 }
 
-// pick finds the record that an undo is about, nil when there is nothing to undo. With
-// force that is also one whose undo left paths as they were.
-func pick(list []SnapshotInfo, id string, force bool) (*SnapshotInfo, error) {
+// pick finds the records that an undo is about, the first first: the one that id names, or
+// without one the newest turn that is not undone, and before it those whose undo had to
+// leave something.
+func pick(list []SnapshotInfo, id string, force bool) ([]*SnapshotInfo, error) {
 	var found *SnapshotInfo
+	var turns []*SnapshotInfo
 	for i := range list {
 		r := &list[i]
 		if id == "" {
-			if r.Kind == "turn" && (r.State == "closed" || r.State == "crashed" || r.left(force)) {
-				return r, nil
+			if r.Kind != "turn" {
+				continue
+			}
+			if r.left() {
+				turns = append(turns, r)
+				if force {
+					return turns, nil
+				}
+			}
+			if r.State == "closed" || r.State == "crashed" {
+				return append(turns, r), nil
 			}
 			continue
 		}
@@ -410,21 +443,21 @@ func pick(list []SnapshotInfo, id string, force bool) (*SnapshotInfo, error) {
 		}
 	}
 	if id == "" {
-		return nil, nil
+		return turns, nil
 	}
 	switch {
 	case found == nil:
 		return nil, core.Errorf(core.KindNotFound, "snapshot %s: %w", id, core.ErrNotFound).Hint("lj snapshots list shows them")
 	case found.State == "open":
 		return nil, core.Errorf(core.KindUsage, "the turn of snapshot %s is still running", found.ID).Hint("wait for its end, or stop it")
-	case found.State == "undone" && !found.left(force):
+	case found.State == "undone" && !found.left():
 		return nil, core.Errorf(core.KindUsage, "snapshot %s is undone already", found.ID).Hint("lj undo %s brings it back", found.UndoneBy)
 	}
-	return found, nil
+	return []*SnapshotInfo{found}, nil
 }
 
-// left says whether force still has something to do on a record that was undone.
-func (r *SnapshotInfo) left(force bool) bool { return force && r.State == "undone" && len(r.Kept) > 0 }
+// left says whether an undo of this record had to leave paths as they were.
+func (r *SnapshotInfo) left() bool { return r.State == "undone" && len(r.Kept) > 0 }
 
 // own leaves out what another session changed by name while the turn ran, and what was
 // changed after a turn's process had died.
