@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -827,5 +828,42 @@ func TestJournal(t *testing.T) {
 	}
 	if out, errs, status := u.run("evolve", "why", "shout"); status != 0 || !strings.Contains(out, "lj tools rollback shout") {
 		t.Errorf("%d %s%s", status, out, errs)
+	}
+}
+
+// A session that somebody works in is not removed under them.
+func TestRemoveSessionAtWork(t *testing.T) {
+	t.Parallel()
+	s := llmtest.ForTest(t, llmtest.Turn{Calls: []llmtest.Call{bashCall(waitsFor)}}, llmtest.Turn{Text: "done"})
+	u := newUser(t, s.URL())
+	cmd := u.command(t.Context(), "run", "--yolo", "--output", "json", "go")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	requestsOf(t, s, 1)
+	var list struct{ Items []struct{ ID string } }
+	for deadline := time.Now().Add(tmuxPatience); len(list.Items) == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		text, _, _ := u.run("sessions", "list", "--json")
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errs, status := u.run("sessions", "rm", list.Items[0].ID); status != 1 || !strings.Contains(errs, "another lj is at work in session "+list.Items[0].ID) {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	u.release()
+	text, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(string(text), `"status":"completed"`) {
+		t.Errorf("the run: %v: %s", err, text)
+	}
+	if _, errs, status := u.run("sessions", "rm", list.Items[0].ID); status != 0 {
+		t.Errorf("status %d: %s", status, errs)
 	}
 }

@@ -30,7 +30,7 @@ func (a *App) holdSession(id string) error {
 		}
 		if err := tryLock(f); err != nil {
 			f.Close()
-			return core.Errorf(core.KindFailed, "another lj is at work in session %s", id).Hint("wait until it ends, or go on beside it in a copy: lj sessions fork %s", id)
+			return core.Errorf(core.KindFailed, "another lj is at work in session %s", id).Hint("wait until it ends, or stop it; lj sessions fork %s goes on beside it in a copy", id)
 		}
 		// Its last holder removes the file: what was locked must still be it.
 		mine, err1 := f.Stat()

@@ -55,6 +55,9 @@ func (a *App) RemoveSession(ctx context.Context, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := a.holdSession(s.ID); err != nil {
+		return "", err
+	}
 	if _, err := st.DeleteSession(ctx, s.ID); err != nil {
 		return "", err
 	}

@@ -210,7 +210,7 @@ var told = [...]form{
 	{"lj tools show %s prints the schema", "lj tools show %s 会打印参数的格式"},
 	{"lock session %s: %w", "锁定会话 %s 失败：%w"},
 	{"another lj is at work in session %s", "另一个 lj 正在会话 %s 里工作"},
-	{"wait until it ends, or go on beside it in a copy: lj sessions fork %s", "等它结束，或在副本里继续：lj sessions fork %s"},
+	{"wait until it ends, or stop it; lj sessions fork %s goes on beside it in a copy", "等它结束，或停下它；lj sessions fork %s 可在副本里继续"},
 	{"the lock of session %s can't be held", "会话 %s 的锁保持不住"},
 	{"output %s is no longer stored", "输出 %s 已不再保存"},
 	{"output %s has %d bytes; offset %d is beyond its end", "输出 %s 有 %d 字节，offset %d 超出了末尾"},
