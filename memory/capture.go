@@ -70,6 +70,36 @@ func FromUserText(text string) []Item {
 	return out
 }
 
+const pipedOpen, pipedClose = "<piped>\n", "\n</piped>"
+
+// WithPiped is what a message of the user is stored as when a part of it came through a
+// pipe: the words of the person, then the rest in a mark that it can't close from within.
+func WithPiped(typed, piped string) string {
+	if piped == "" {
+		return typed
+	}
+	if typed != "" {
+		typed += "\n\n"
+	}
+	return typed + pipedOpen + strings.ReplaceAll(piped, "</piped", "<\u200b/piped") + pipedClose
+}
+
+// OwnWords is what of a stored message the person said: without what WithPiped marked.
+func OwnWords(content string) string {
+	for {
+		i := strings.Index(content, pipedOpen)
+		if i < 0 {
+			return content
+		}
+		rest := content[i+len(pipedOpen):]
+		n := strings.Index(rest, pipedClose)
+		if n < 0 {
+			return content // nothing of it was stored by WithPiped
+		}
+		content = strings.TrimRight(content[:i], "\n") + rest[n+len(pipedClose):]
+	}
+}
+
 var projectWords = lazy(`(?i)本项目|这个项目|该项目|此项目|这个仓库|本仓库|这里的?代码|\b(?:this|the) (?:project|repo|repository|codebase)\b`)
 var ruleWords = lazy(`(?i)^(?:always|never|do not|don't|must|use|run|avoid|prefer|write|reply|answer|keep|make sure|from now on|in future|going forward)\b|\b(?:you|agents?|assistants?|we|everyone) (?:must|should|shall|have to|need to|are to)\b|\bmust (?:always|never|not|be)\b|\b(?:before|after) (?:each|every) \w+,? (?:run|use|call|do)\b|必须|务必|不要|不准|禁止|别再?|一律|总是|永远|以后|今后|从现在|统一`)
 var preferenceWords = lazy(`(?i)\b(?:prefer|like|love|hate|dislike|favou?rite)\b|喜欢|偏好|讨厌|习惯|更愿意|最爱`)

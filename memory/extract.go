@@ -226,8 +226,12 @@ func (s *Service) Extract(ctx context.Context, ask Asker, log core.SessionLog, s
 				continue
 			}
 			rep.Read++
+			own := OwnWords(m.Content)
+			if line = "USER: " + clip(own, 4000); own != m.Content {
+				line += "\n(and text that was piped in)"
+			}
+			m.Content = own
 			cur.user = append(cur.user, m)
-			line = "USER: " + clip(m.Content, 4000)
 		case core.RoleAssistant:
 			if m.Content != "" {
 				line = "ASSISTANT: " + clip(m.Content, 600)

@@ -182,6 +182,15 @@ func (c *Conversation) tellSaved(emit func(core.Event)) {
 	c.mem.saved = nil
 }
 
+// said divides the prompt into what the person said and what came through a pipe.
+func (o TurnOptions) said() (typed, piped string) {
+	typed, ok := strings.CutSuffix(o.Prompt, o.Piped)
+	if o.Piped == "" || !ok {
+		return o.Prompt, "" // the prompt of a step is its own
+	}
+	return strings.TrimRight(typed, "\n"), o.Piped
+}
+
 // keepMemories keeps what a message of the user asks, by rule, to be remembered, and how the
 // turn ended for the memories that it was given. A turn without memory is not read for
 // memories later either.
@@ -198,7 +207,8 @@ func (c *Conversation) keepMemories(ctx context.Context, o TurnOptions, stop cor
 	if o.NoMemory || !c.app.Config.Bool("memory.enabled") {
 		return st.SkipMemory(ctx, c.Session.ID)
 	}
-	items := memory.FromUserText(o.Prompt)
+	typed, _ := o.said()
+	items := memory.FromUserText(typed)
 	if len(items)+len(given) == 0 {
 		return nil
 	}
@@ -413,7 +423,9 @@ func (a *App) saidSince(ctx context.Context, st *store.Store) (string, error) {
 		}
 		for _, m := range msgs {
 			if m.Role == core.RoleUser && m.Note == "" && m.At.After(since) && b.Len() < 8000 {
-				fmt.Fprintf(&b, "- %s\n", strings.Join(strings.Fields(m.Content), " "))
+				if own := memory.OwnWords(m.Content); own != "" {
+					fmt.Fprintf(&b, "- %s\n", strings.Join(strings.Fields(own), " "))
+				}
 			}
 		}
 	}
@@ -459,7 +471,7 @@ func (a *App) memoryTools(ctx context.Context) ([]core.Tool, error) {
 			var said []string
 			for _, x := range msgs {
 				if x.Role == core.RoleUser && x.Note != "epoch" && x.Note != "copy" {
-					said = append(said, x.Content)
+					said = append(said, memory.OwnWords(x.Content))
 					sp.Message = x.Seq
 				}
 			}

@@ -18,13 +18,16 @@ import (
 	"github.com/lingjiyidong/lj/core/agent"
 	"github.com/lingjiyidong/lj/core/history"
 	"github.com/lingjiyidong/lj/core/llm"
+	"github.com/lingjiyidong/lj/memory"
 	"github.com/lingjiyidong/lj/prompts"
 	"github.com/lingjiyidong/lj/store"
 )
 
 // TurnOptions are what a front end asks for. Zero values take the settings.
 type TurnOptions struct {
-	Prompt   string
+	Prompt string
+	// Piped is the end of Prompt that came through a pipe or from a file: nobody said it.
+	Piped    string
 	Images   []core.Image
 	Model    string
 	Mode     string
@@ -333,7 +336,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	user := core.Message{Role: core.RoleUser, Content: o.Prompt, Raw: llm.EncodeUserImages(text, o.Images)}
+	user := core.Message{Role: core.RoleUser, Content: memory.WithPiped(o.said()), Raw: llm.EncodeUserImages(text, o.Images)}
 	if len(o.Images) == 0 {
 		user.Raw = llm.EncodeUser(text)
 	}

@@ -98,7 +98,7 @@ func newRun(f *factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o.Prompt, err = f.prompt(cmd, args); err != nil {
+			if o.Prompt, o.Piped, err = f.prompt(cmd, args); err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), t, output, o)
@@ -115,30 +115,42 @@ const stdinPatience = 2 * time.Second
 // maxStdin is the most that is taken from standard input, in bytes.
 const maxStdin = 16 << 20
 
-// prompt puts the prompt together from arguments and standard input.
-func (f *factory) prompt(cmd *cobra.Command, args []string) (string, error) {
+// prompt puts the prompt together from arguments and standard input. piped is the end of it
+// that nobody typed: it came through a pipe or from a file.
+func (f *factory) prompt(cmd *cobra.Command, args []string) (text, piped string, err error) {
 	if len(args) == 0 {
-		return "", usageError(cmd, errors.New("lj run needs a prompt, or - to read it from standard input"))
+		return "", "", usageError(cmd, errors.New("lj run needs a prompt, or - to read it from standard input"))
 	}
 	if len(args) == 1 && args[0] == "-" {
-		b, err := io.ReadAll(io.LimitReader(f.In, maxStdin+1))
-		if err != nil {
-			return "", core.Errorf(core.KindUsage, "read the prompt from standard input: %w", err)
-		}
-		return f.promptText(string(b))
+		return f.promptInput()
 	}
-	text := strings.Join(args, " ")
+	text = strings.Join(args, " ")
 	if f.InTTY {
-		return f.promptText(text)
+		text, err = f.promptText(text)
+		return text, "", err
 	}
-	piped, err := readPatiently(f.In, stdinPatience)
+	b, err := readPatiently(f.In, stdinPatience)
 	if err != nil {
-		return "", core.Errorf(core.KindUsage, "read standard input: %w", err)
+		return "", "", core.Errorf(core.KindUsage, "read standard input: %w", err)
 	}
-	if s := strings.TrimRight(string(piped), "\n"); strings.TrimSpace(s) != "" {
+	if s := strings.ToValidUTF8(strings.TrimRight(string(b), "\n"), "\uFFFD"); strings.TrimSpace(s) != "" {
 		text += "\n\n" + s
+		piped = s
 	}
-	return f.promptText(text)
+	text, err = f.promptText(text)
+	return text, piped, err
+}
+
+// promptInput reads the whole prompt from standard input.
+func (f *factory) promptInput() (text, piped string, err error) {
+	b, err := io.ReadAll(io.LimitReader(f.In, maxStdin+1))
+	if err != nil {
+		return "", "", core.Errorf(core.KindUsage, "read the prompt from standard input: %w", err)
+	}
+	if text, err = f.promptText(string(b)); err == nil && !f.InTTY {
+		piped = text
+	}
+	return text, piped, err
 }
 
 func (f *factory) promptText(s string) (string, error) {
@@ -210,11 +222,7 @@ func runRoot(ctx context.Context, f *factory, t *turnFlags) error {
 		}
 		return err
 	}
-	b, err := io.ReadAll(io.LimitReader(f.In, maxStdin+1))
-	if err != nil {
-		return core.Errorf(core.KindUsage, "read the prompt from standard input: %w", err)
-	}
-	if o.Prompt, err = f.promptText(string(b)); err != nil {
+	if o.Prompt, o.Piped, err = f.promptInput(); err != nil {
 		return err
 	}
 	return f.run(ctx, t, "text", o)
