@@ -52,32 +52,70 @@ func thresholds(ctx context.Context, r core.MemoryReader, now time.Time) (days [
 // upkeep does what must be true before memories are chosen: what is due expires, what is
 // old falls one priority. It writes only when something is due.
 func (s *Service) upkeep(ctx context.Context) error {
+	due, err := s.due(ctx, true)
+	if err != nil || !due {
+		return err
+	}
+	return s.st.WriteMemory(ctx, func(w core.MemoryWriter) error { return s.bringUp(ctx, w, true) })
+}
+
+// due says whether something is to expire or, with old, to fall one priority.
+func (s *Service) due(ctx context.Context, old bool) (due bool, err error) {
 	now := s.now()
-	due := false
-	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+	err = s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
 		list, err := r.Memories(ctx, core.MemoryFilter{DueBefore: now, Limit: 1})
-		if err != nil || len(list) > 0 {
-			due = len(list) > 0
+		if due = len(list) > 0; err != nil || due || !old {
 			return err
 		}
 		_, before, err := s.ages(ctx, r, now)
 		if err != nil {
 			return err
 		}
-		old, err := r.DueMemories(ctx, before)
-		due = len(old) > 0
+		rows, err := r.DueMemories(ctx, before)
+		due = len(rows) > 0
 		return err
 	})
-	if err != nil || !due {
+	return due, err
+}
+
+// bringUp lets expire what is due and, with old, fall what is old.
+func (s *Service) bringUp(ctx context.Context, w core.MemoryWriter, old bool) error {
+	now := s.now()
+	if _, err := s.expire(ctx, w, now); err != nil || !old {
 		return err
 	}
-	return s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
-		if _, err := s.expire(ctx, w, now); err != nil {
+	_, err := s.age(ctx, w, now)
+	return err
+}
+
+// view reads memories as they are now: what is due has expired and, with old, what is old
+// has fallen. A Service that only peeks forgets that again.
+func (s *Service) view(ctx context.Context, old bool, fn func(core.MemoryReader) error) error {
+	due, err := s.due(ctx, old)
+	if err != nil {
+		return err
+	}
+	if due && s.peek {
+		err = s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
+			if err := s.bringUp(ctx, w, old); err != nil {
+				return err
+			}
+			if err := fn(w); err != nil {
+				return err
+			}
+			return errDry
+		})
+		if errors.Is(err, errDry) {
+			return nil
+		}
+		return err
+	}
+	if due {
+		if err := s.st.WriteMemory(ctx, func(w core.MemoryWriter) error { return s.bringUp(ctx, w, old) }); err != nil {
 			return err
 		}
-		_, err := s.age(ctx, w, now)
-		return err
-	})
+	}
+	return s.st.ReadMemory(ctx, fn)
 }
 
 // ages are the thresholds now. The rate of creation moves slowly: it is counted at most
@@ -99,24 +137,6 @@ func (s *Service) ages(ctx context.Context, r core.MemoryReader, now time.Time) 
 	s.rate.at, s.rate.days = now, days
 	s.mu.Unlock()
 	return days, before, nil
-}
-
-// expireDue makes expired what is due.
-func (s *Service) expireDue(ctx context.Context) error {
-	now := s.now()
-	due := false
-	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
-		list, err := r.Memories(ctx, core.MemoryFilter{DueBefore: now, Limit: 1})
-		due = len(list) > 0
-		return err
-	})
-	if err != nil || !due {
-		return err
-	}
-	return s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
-		_, err := s.expire(ctx, w, now)
-		return err
-	})
 }
 
 func (s *Service) expire(ctx context.Context, w core.MemoryWriter, now time.Time) ([]core.Memory, error) {

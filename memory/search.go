@@ -60,14 +60,9 @@ func (s *Service) Search(ctx context.Context, query string, k int, all bool) ([]
 	if k <= 0 {
 		k = 10
 	}
-	if !all {
-		if err := s.expireDue(ctx); err != nil {
-			return nil, err
-		}
-	}
 	near := s.meaning(ctx, strings.TrimSpace(query))
 	var out []Hit
-	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+	err := s.view(ctx, false, func(r core.MemoryReader) error {
 		var err error
 		out, err = s.search(ctx, r, query, near, k, all)
 		return err

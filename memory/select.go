@@ -58,12 +58,9 @@ func (s *Service) Select(ctx context.Context, topic string) (Selection, error) {
 	if err := s.prepare(ctx); err != nil {
 		return Selection{}, err
 	}
-	if err := s.upkeep(ctx); err != nil {
-		return Selection{}, err
-	}
 	near := s.meaning(ctx, strings.TrimSpace(topic))
 	var sel Selection
-	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+	err := s.view(ctx, true, func(r core.MemoryReader) error {
 		var err error
 		sel, err = s.pick(ctx, r, topic, near, s.limit, s.budget, true)
 		return err

@@ -51,6 +51,9 @@ type Config struct {
 	Mask func(string) string
 	// Limit and Budget of a selection; 0: DefaultLimit and DefaultBudget.
 	Limit, Budget int
+	// Peek is for a clock that someone set to look at another time: reading judges by it and
+	// stores nothing. Maintain stores.
+	Peek bool
 	// Embedder and Vectors add meaning to search and selection; nil: lexical.
 	Embedder Embedder
 	Vectors  VectorStore
@@ -66,6 +69,7 @@ type Service struct {
 	mask    func(string) string
 	limit   int
 	budget  int
+	peek    bool
 	embed   Embedder
 	vectors VectorStore
 
@@ -82,7 +86,7 @@ type Service struct {
 
 // New returns a Service. It touches nothing until it is used.
 func New(c Config) *Service {
-	s := &Service{st: c.Store, cut: c.Cutter, project: c.Project, now: c.Now, loc: c.Location, mask: c.Mask, limit: c.Limit, budget: c.Budget,
+	s := &Service{st: c.Store, cut: c.Cutter, project: c.Project, now: c.Now, loc: c.Location, mask: c.Mask, limit: c.Limit, budget: c.Budget, peek: c.Peek,
 		embed: c.Embedder, vectors: c.Vectors, known: map[string]*statement{}}
 	if s.now == nil {
 		s.now = time.Now
@@ -114,7 +118,7 @@ func (s *Service) For(project string) *Service {
 }
 
 func (s *Service) config() Config {
-	return Config{Store: s.st, Cutter: s.cut, Project: s.project, Now: s.now, Location: s.loc, Mask: s.mask, Limit: s.limit, Budget: s.budget,
+	return Config{Store: s.st, Cutter: s.cut, Project: s.project, Now: s.now, Location: s.loc, Mask: s.mask, Limit: s.limit, Budget: s.budget, Peek: s.peek,
 		Embedder: s.embed, Vectors: s.vectors}
 }
 
@@ -360,11 +364,9 @@ func (s *Service) List(ctx context.Context, category string, all bool) ([]core.M
 	f := core.MemoryFilter{Category: category, Project: s.scope()}
 	if all {
 		f.States, f.Project = []string{"*"}, "*"
-	} else if err := s.expireDue(ctx); err != nil {
-		return nil, err
 	}
 	list := []core.Memory{}
-	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+	err := s.view(ctx, false, func(r core.MemoryReader) error {
 		l, err := r.Memories(ctx, f)
 		list = append(list, l...)
 		return err
@@ -406,7 +408,7 @@ func (s *Service) Show(ctx context.Context, id int64) (Story, error) {
 	if err := s.prepare(ctx); err != nil {
 		return st, err
 	}
-	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+	err := s.view(ctx, false, func(r core.MemoryReader) error {
 		var err error
 		if st.Memory, err = r.Memory(ctx, id); err != nil {
 			return err

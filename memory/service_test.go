@@ -458,6 +458,57 @@ func TestExpiryAndNow(t *testing.T) {
 	}
 }
 
+// Looking at another time judges by it and changes nothing; only maintenance does.
+func TestPeek(t *testing.T) {
+	f := newService(t)
+	at := testNow.Add(7 * day)
+	if _, err := f.Add(t.Context(), Item{Content: "renew the kappa certificate", ExpiresAt: at}); err != nil {
+		t.Fatal(err)
+	}
+	high := core.PriorityHigh
+	if _, err := f.Add(t.Context(), Item{Content: "answers are short", Priority: &high}); err != nil {
+		t.Fatal(err)
+	}
+	c := f.config()
+	c.Peek, c.Now = true, func() time.Time { return testNow.Add(400 * day) }
+	later := New(c)
+	look := func(s *Service) (found, listed int, sel Selection, st Stats, one core.Memory) {
+		t.Helper()
+		hits, err1 := s.Search(t.Context(), "kappa", 5, false)
+		list, err2 := s.List(t.Context(), "", false)
+		sel, err3 := s.Select(t.Context(), "kappa answers")
+		st, err4 := s.Stats(t.Context())
+		story, err5 := s.Show(t.Context(), 1)
+		if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+			t.Fatal(err)
+		}
+		return len(hits), len(list), sel, st, story.Memory
+	}
+	for range 2 {
+		if n, l, sel, st, one := look(later); n != 0 || l != 1 || len(sel.Items) != 1 || sel.Items[0].Priority != core.PriorityMedium || st.States["active"] != 1 || st.States["expired"] != 1 || one.State != core.MemoryExpired {
+			t.Errorf("later: %d found, %d listed, %+v, %+v, %s", n, l, sel.Items, st.MemoryCounts, one.State)
+		}
+		if n, l, sel, st, one := look(f.Service); n != 1 || l != 2 || len(sel.Items) != 2 || st.States["active"] != 2 || one.State != core.MemoryActive || len(sel.Dropped) != 0 {
+			t.Errorf("now: %d found, %d listed, %+v, %+v, %s", n, l, sel.Items, st.MemoryCounts, one.State)
+		}
+	}
+	if story, err := f.Show(t.Context(), 2); err != nil || story.Priority != core.PriorityHigh || len(story.History) != 1 {
+		t.Errorf("%+v %v", story, err)
+	}
+	if _, err := later.Maintain(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, _, _, _ := look(f.Service); n != 1 {
+		t.Error("a dry run let something expire")
+	}
+	if _, err := later.Maintain(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, _, _, _ := look(f.Service); n != 0 {
+		t.Error("maintenance let nothing expire")
+	}
+}
+
 func TestMaintain(t *testing.T) {
 	f := newService(t)
 	f.add(t, "数据库每天凌晨两点备份")

@@ -419,7 +419,7 @@ func (s *Service) Stats(ctx context.Context) (Stats, error) {
 	if err := s.prepare(ctx); err != nil {
 		return st, err
 	}
-	err := s.st.ReadMemory(ctx, func(r core.MemoryReader) error {
+	err := s.view(ctx, true, func(r core.MemoryReader) error {
 		var err error
 		if st.MemoryCounts, err = r.CountMemories(ctx); err != nil {
 			return err

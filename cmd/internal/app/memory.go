@@ -20,19 +20,20 @@ import (
 	"github.com/lingjiyidong/lj/store"
 )
 
-// Memory is the long-term memory as this project sees it. now fixes its clock; nil is the
-// app's. Nothing is loaded before it is used.
+// Memory is the long-term memory as this project sees it. now fixes its clock, and reading
+// by it stores nothing; nil is the app's. Nothing is loaded before it is used.
 func (a *App) Memory(ctx context.Context, now func() time.Time) (*memory.Service, error) {
 	st, err := a.Store(ctx)
 	if err != nil {
 		return nil, err
 	}
+	peek := now != nil
 	if now == nil {
 		now = a.opt.Now
 	}
 	masks := a.masker()
 	c := memory.Config{
-		Store: st, Cutter: a.segmenter(), Project: a.Project, Now: now, Mask: masks.Mask, Budget: a.Config.Int("memory.max_chars"),
+		Store: st, Cutter: a.segmenter(), Project: a.Project, Now: now, Mask: masks.Mask, Budget: a.Config.Int("memory.max_chars"), Peek: peek,
 	}
 	if e := a.embedder(); e != nil {
 		c.Embedder, c.Vectors = e, vectors{st}
