@@ -111,6 +111,10 @@ func canMount() bool {
 
 // Enter confines this process and all that it starts, for good. It must be called before
 // the process does anything else. An error means that the process must not go on.
+//
+// Landlock confines each thread by a domain of its own, and a thread may neither signal nor
+// trace what another one has started. A process that goes on to start others and to watch
+// them must exec after Enter, which leaves one thread and with it one domain.
 func Enter(p Profile) (Report, error) {
 	r := Report{}
 	if p.needsMounts() && Probe().Mounts {

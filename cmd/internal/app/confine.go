@@ -269,7 +269,9 @@ func (a *App) profile(class string) sandbox.Profile {
 }
 
 // confine prepares a built-in tool process of a class. The process enters the profile
-// itself, before it serves.
+// itself, before it serves. That of bash becomes this program anew in between: Landlock
+// confines each thread by a domain of its own, and a thread may neither signal nor look at
+// what another one started; after an exec there is one domain for all.
 func (a *App) confine(class string) func(cmd *exec.Cmd, socketDir string) error {
 	return func(cmd *exec.Cmd, socketDir string) error {
 		if class == classBash {
@@ -278,6 +280,9 @@ func (a *App) confine(class string) func(cmd *exec.Cmd, socketDir string) error 
 		}
 		p := a.profile(class)
 		p.Sockets = socketDir
+		if class == classBash {
+			return a.behind(cmd, p)
+		}
 		sandbox.Prepare(cmd, p)
 		cmd.Env = append(cmd.Env, profileEnv+"="+p.Encode())
 		return nil

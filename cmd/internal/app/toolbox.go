@@ -540,7 +540,7 @@ func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o
 	conv.Session.ID = "tools-call"
 	res, err := s.run(ctx, tool, call, d, nil)
 	s.finish(ctx)
-	if err != nil && ctx.Err() != nil {
+	if ctx.Err() != nil && (err != nil || res.IsError) {
 		return res, core.Errorf(core.KindInterrupted, "interrupted")
 	}
 	return res, err

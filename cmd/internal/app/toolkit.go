@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -25,18 +28,54 @@ import (
 const confineArg = "__confine"
 
 // carriedEnv carries the environment of that program: what lies in the environment itself
-// would be taken by this program's own SDK.
+// would be taken by this program's own SDK. A number follows, as one variable holds no more
+// than 128 KiB.
 const carriedEnv = "LJ_PLUGIN_ENV"
+
+// carriedPiece is how much of it lies in one variable.
+const carriedPiece = 96 << 10
+
+// carry packs an environment into variables.
+func carry(env []string) (out []string) {
+	text := base64.StdEncoding.EncodeToString([]byte(strings.Join(env, "\x00")))
+	for piece := range slices.Chunk([]byte(text), carriedPiece) {
+		out = append(out, carriedEnv+strconv.Itoa(len(out))+"="+string(piece))
+	}
+	return out
+}
+
+// carried unpacks it.
+func carried() ([]string, error) {
+	var text strings.Builder
+	for i := 0; ; i++ {
+		piece, ok := os.LookupEnv(carriedEnv + strconv.Itoa(i))
+		if !ok {
+			break
+		}
+		text.WriteString(piece)
+	}
+	b, err := base64.StdEncoding.DecodeString(text.String())
+	if err != nil {
+		return nil, fmt.Errorf("carried environment: %w", err)
+	}
+	if len(b) == 0 {
+		return nil, nil
+	}
+	return strings.Split(string(b), "\x00"), nil
+}
 
 // become enters the profile of the environment and becomes the program of args.
 func become(args []string) int {
-	var env []string
-	err := json.Unmarshal([]byte(os.Getenv(carriedEnv)), &env)
+	env, err := carried()
 	if err == nil {
 		err = enter()
 	}
 	if err == nil {
 		err = syscall.Exec(args[0], args, env)
+		if args[0] == os.Args[0] {
+			// It lies where this process may not look any more.
+			err = syscall.Exec("/proc/self/exe", args, env)
+		}
 	}
 	fmt.Fprintf(os.Stderr, "lj: confine %s: %v\n", args[0], err)
 	return 1
@@ -44,14 +83,10 @@ func become(args []string) int {
 
 // behind puts the confinement step in front of a command.
 func (a *App) behind(cmd *exec.Cmd, p sandbox.Profile) error {
-	env, err := json.Marshal(cmd.Env)
-	if err != nil {
-		return err
-	}
 	sandbox.Prepare(cmd, p)
 	cmd.Args = append([]string{a.opt.Self, confineArg, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = a.opt.Self
-	cmd.Env = []string{profileEnv + "=" + p.Encode(), carriedEnv + "=" + string(env)}
+	cmd.Env = append(carry(cmd.Env), profileEnv+"="+p.Encode())
 	return nil
 }
 

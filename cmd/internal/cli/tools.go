@@ -75,6 +75,9 @@ func newTools(f *factory) *cobra.Command {
 			defer a.Close()
 			res, err := a.ToolCall(cmd.Context(), args[0], json.RawMessage(raw), app.TurnOptions{AddDirs: t.addDirs, Deny: t.deny, Mode: t.mode, Yolo: t.yolo, Allow: t.allow})
 			if err != nil {
+				if res.Text != "" && !f.json { // what an interrupted call had said by then
+					fmt.Fprintln(f.Out, strings.TrimRight(res.Text, "\n"))
+				}
 				return err
 			}
 			if f.json {
