@@ -34,6 +34,7 @@ const (
 	DefaultBudget = 4000 // characters of content in one turn
 	MaxCritical   = 15   // active CRITICAL rows; the oldest goes out
 	MaxContent    = 8000 // bytes of one memory
+	maxTag        = 64   // characters of a tag
 )
 
 // Config of New. Store and Cutter are needed.
@@ -224,6 +225,14 @@ func CheckCategory(s string) error {
 	return core.Errorf(core.KindUsage, "category %q is not known", s).Hint("use instruction, preference, fact, reminder or general")
 }
 
+// CheckScope says whether s is a scope that can be given to a memory.
+func CheckScope(s string) error {
+	if s == core.ScopeGlobal || s == core.ScopeProject {
+		return nil
+	}
+	return core.Errorf(core.KindUsage, "scope %q is not known", s).Hint("use global or project")
+}
+
 // ParseWhen reads the time of an expiry: RFC 3339, a date (its end), a time without zone,
 // or a span from now such as 7d, 12h or 2w.
 func (s *Service) ParseWhen(text string) (time.Time, error) {
@@ -336,7 +345,7 @@ func (s *Service) normal(it Item) (Item, error) {
 	}
 	var tags []string
 	for _, t := range it.Tags {
-		if t = strings.Join(strings.Fields(clean(t)), " "); t != "" && !contains(tags, t) && utf8.RuneCountInString(t) <= 64 {
+		if t = strings.Join(strings.Fields(clean(t)), " "); t != "" && !contains(tags, t) && utf8.RuneCountInString(t) <= maxTag {
 			tags = append(tags, t)
 		}
 	}
@@ -503,6 +512,9 @@ func (s *Service) Edit(ctx context.Context, id int64, c Change) (core.Memory, er
 			m.Pinned = *c.Pinned
 		}
 		if c.Scope != nil {
+			if err := CheckScope(*c.Scope); err != nil {
+				return err
+			}
 			note("scope", m.Scope, *c.Scope)
 			if m.Scope = core.ScopeGlobal; *c.Scope == core.ScopeProject {
 				m.Scope, m.Project = core.ScopeProject, s.project

@@ -652,6 +652,43 @@ func TestExportImport(t *testing.T) {
 	}
 }
 
+// What an import can't take as it is written is said, with its line; the rest is kept.
+func TestImportSays(t *testing.T) {
+	f := newService(t)
+	im, err := f.ImportLines(t.Context(), strings.NewReader("{\"content\":\"the office is in Oslo\",\"priority\":9,\"importance\":99,\"category\":\"zzz\",\"scope\":\"foo\",\"expires_at\":\"soon\",\"pinned\":\"maybe\",\"tags\":7}\n"+
+		"\x00\xff\xfe\n{bad\n\n[1,2]\n{\"content\":\"the lab is in Bergen\",\"priority\":1,\"importance\":5,\"category\":\"fact\",\"tags\":[\"a\"],\"pinned\":true,\"scope\":\"global\",\"expires_at\":null}\n"+
+		"{\"content\":\"the pier is in Molde\",\"state\":\"gone\",\"source\":\"x\",\"created_at\":\"long ago\",\"priority\":1.5}\n"))
+	if err != nil || im.Added != 3 || im.Refused != 3 || strings.Join(im.Places, ",") != "line 2,line 3,line 5" {
+		t.Fatalf("%+v %v", im, err)
+	}
+	said := strings.Join(im.Problems, "\n")
+	for _, want := range []string{
+		"line 1: priority 9 is not in 0 … 3; it is taken as 3", "line 1: importance 99 is not in 1 … 5; it is taken as 5", `line 1: category "zzz" is not known; it is taken as general`,
+		`line 1: scope "foo" is not known`, `line 1: expires_at "soon"`, `line 1: pinned "maybe"`, `line 1: tags "7"`,
+		`line 7: state "gone"`, `line 7: source "x"`, `line 7: created_at "long ago"`, `line 7: priority "1.5" is no whole number; it is taken as 1`,
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said", want)
+		}
+	}
+	if strings.Contains(said, "line 6") {
+		t.Errorf("a good line is named: %s", said)
+	}
+	for text, n := range map[string]int{"\xff\x00\n\xfe": 1, "# Notes\n": 1, "": 0, "- a rule of ours\n": 0} {
+		if im, err := newService(t).ImportNotes(t.Context(), strings.NewReader(text)); err != nil || im.Refused != n {
+			t.Errorf("%q: %+v %v", text, im, err)
+		}
+	}
+	rows := []core.Memory{{Content: "the quay is in Vardø", Category: "zzz", Priority: 9, Importance: 99}}
+	if im, err := f.ImportRows(t.Context(), rows); err != nil || im.Added != 1 || len(im.Problems) != 3 || !strings.HasPrefix(im.Problems[0], "row 1: priority 9") {
+		t.Errorf("%+v %v", im, err)
+	}
+	long := "{\"content\":\"the mast is in Narvik\"}\n{\"content\":\"" + strings.Repeat("x", maxLine) + "\"}\n"
+	if im, err := f.ImportLines(t.Context(), strings.NewReader(long)); err != nil || im.Added != 1 || im.Refused != 1 || im.Places[0] != "line 2" {
+		t.Errorf("%v %v", im.Places, err)
+	}
+}
+
 func TestNotes(t *testing.T) {
 	p := filepath.Join(t.TempDir(), ".agent", "memory.md")
 	if ok, err := AppendNote(p, "Rules", "use make ship"); err != nil || !ok {

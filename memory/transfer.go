@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
 )
@@ -58,18 +60,34 @@ type Imported struct {
 	Merged     int      `json:"merged"`
 	Duplicates int      `json:"duplicates"`
 	Refused    int      `json:"refused"`
-	Problems   []string `json:"problems"` // at most 20, with line numbers
+	Problems   []string `json:"problems"` // at most 20, with line numbers: what was refused or taken otherwise than written
 	IDs        []string `json:"ids"`
+	// Places are where the refused ones stand, as "line 3"; at most 20.
+	Places []string `json:"-"`
 }
 
-func (im *Imported) problem(format string, a ...any) {
+const mostProblems = 20
+
+// problem says why what stands at a place is refused.
+func (im *Imported) problem(place, why string) {
 	im.Refused++
-	if len(im.Problems) < 20 {
-		im.Problems = append(im.Problems, fmt.Sprintf(format, a...))
+	if len(im.Places) < mostProblems {
+		im.Places = append(im.Places, place)
+	}
+	im.say(place, why)
+}
+
+// say tells of something at a place that is not taken as it is written.
+func (im *Imported) say(place, what string) {
+	if len(im.Problems) < mostProblems {
+		im.Problems = append(im.Problems, place+": "+what)
 	}
 }
 
-func (im *Imported) count(r Result) {
+// Taken is how many of a file's memories are there now.
+func (im *Imported) Taken() int { return im.Added + im.Merged + im.Duplicates }
+
+func (im *Imported) count(place string, r Result) {
 	switch r.Action {
 	case ActionCreated, ActionSuperseded:
 		im.Added++
@@ -78,7 +96,7 @@ func (im *Imported) count(r Result) {
 	case ActionDuplicate:
 		im.Duplicates++
 	default:
-		im.problem("%s", r.Reason)
+		im.problem(place, r.Reason)
 		return
 	}
 	im.IDs = append(im.IDs, r.ID)
@@ -166,16 +184,85 @@ type importRow struct {
 	Sources, Links                                                                                             loose
 }
 
+// odd says which values of a row can't be taken as they are written.
+func (v *importRow) odd(loc *time.Location) []string {
+	var out []string
+	say := func(format string, a ...any) { out = append(out, fmt.Sprintf(format, a...)) }
+	number := func(name string, l loose, least, most, otherwise int) {
+		if l.raw == nil {
+			return
+		}
+		n, ok := l.number()
+		if f, is := l.raw.(float64); is && f != float64(n) {
+			ok = false
+		}
+		switch {
+		case !ok:
+			if k, is := l.number(); is {
+				otherwise = max(least, min(k, most))
+			}
+			say("%s %q is no whole number; it is taken as %d", name, l.text(), otherwise)
+		case n == 0 && least > 0:
+			say("%s %d is not in %d … %d; it is taken as %d", name, n, least, most, otherwise)
+		case n < least || n > most:
+			say("%s %d is not in %d … %d; it is taken as %d", name, n, least, most, max(least, min(n, most)))
+		}
+	}
+	number("priority", v.Priority, core.PriorityCritical, core.PriorityLow, core.PriorityMedium)
+	number("importance", v.Importance, 1, 5, 3)
+	one := func(name string, l loose, otherwise string, known ...string) {
+		if t := strings.TrimSpace(l.text()); l.raw != nil && !contains(known, t) && (t != "" || !isText(l.raw)) {
+			say("%s %q is not known; it is taken as %s", name, t, otherwise)
+		}
+	}
+	one("category", v.Category, core.MemoryGeneral, core.MemoryInstruction, core.MemoryPreference, core.MemoryFact, core.MemoryReminder, core.MemoryGeneral, core.MemoryReflection)
+	one("scope", v.Scope, core.ScopeGlobal, core.ScopeGlobal, core.ScopeProject)
+	one("state", v.State, core.MemoryActive, core.MemoryActive, core.MemorySuperseded, core.MemoryArchived, core.MemoryExpired)
+	one("source", v.Source, core.SourceImport, core.SourceUser, core.SourceTool, core.SourceModel, core.SourceImport)
+	for _, f := range []struct {
+		name string
+		l    loose
+	}{{"expires_at", v.ExpiresAt}, {"created_at", v.CreatedAt}, {"updated_at", v.UpdatedAt}, {"last_used_at", v.LastUsedAt}} {
+		if f.l.raw != nil && f.l.raw != "" && f.l.time(loc).IsZero() {
+			say("%s %q is not understood; it is left out", f.name, f.l.text())
+		}
+	}
+	if v.Pinned.raw != nil && !contains([]string{"true", "false", "1", "0", ""}, strings.ToLower(v.Pinned.text())) {
+		say("%s %q is not understood; it is left out", "pinned", v.Pinned.text())
+	}
+	switch v.Tags.raw.(type) {
+	case nil, []any, string:
+		for _, t := range v.Tags.list() {
+			if utf8.RuneCountInString(t) > maxTag {
+				say("%s %q is not understood; it is left out", "tag", clip(t, 20))
+			}
+		}
+	default:
+		say("%s %q is not understood; it is left out", "tags", v.Tags.text())
+	}
+	return out
+}
+
+func isText(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
+// maxLine is the most that a line of an import may have, in bytes.
+const maxLine = 8 << 20
+
 // ImportLines takes rows from JSON Lines. A line with content alone (and properties of an
 // Item) is taken up like any new memory, from the source "import"; a line with a state or
 // dates is a row of an export and is stored as it is, unless the same text is there.
-// Lines that can't be read are named and left out.
+// Lines that can't be read are named and left out, and so is what a line says otherwise
+// than it can be taken.
 func (s *Service) ImportLines(ctx context.Context, r io.Reader) (Imported, error) {
 	im := Imported{Problems: []string{}, IDs: []string{}}
 	var rows []core.Memory
 	var items []Item
+	var rowAt, itemAt []string
 	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, 8<<20)
+	sc.Buffer(nil, maxLine)
 	line := 0
 	for sc.Scan() {
 		line++
@@ -183,9 +270,14 @@ func (s *Service) ImportLines(ctx context.Context, r io.Reader) (Imported, error
 		if len(b) == 0 {
 			continue
 		}
+		at := fmt.Sprintf("line %d", line)
+		if !utf8.Valid(b) {
+			im.problem(at, "it is not UTF-8 text")
+			continue
+		}
 		var v importRow
 		if err := json.Unmarshal(b, &v); err != nil {
-			im.problem("line %d: %s", line, strings.TrimPrefix(err.Error(), "json: "))
+			im.problem(at, strings.TrimPrefix(err.Error(), "json: "))
 			continue
 		}
 		it := Item{Content: v.Content.text(), Category: v.Category.text(), Tags: v.Tags.list(), ExpiresAt: v.ExpiresAt.time(s.loc),
@@ -198,11 +290,14 @@ func (s *Service) ImportLines(ctx context.Context, r io.Reader) (Imported, error
 		}
 		it, err := s.normal(it)
 		if err != nil {
-			im.problem("line %d: %s", line, err)
+			im.problem(at, err.Error())
 			continue
 		}
+		for _, what := range v.odd(s.loc) {
+			im.say(at, what)
+		}
 		if v.State.raw == nil && v.CreatedAt.raw == nil && v.UpdatedAt.raw == nil {
-			items = append(items, it)
+			items, itemAt = append(items, it), append(itemAt, at)
 			continue
 		}
 		m := core.Memory{Content: it.Content, Category: it.Category, Priority: *it.Priority, Importance: it.Importance, Tags: it.Tags, Scope: it.Scope,
@@ -229,38 +324,41 @@ func (s *Service) ImportLines(ctx context.Context, r io.Reader) (Imported, error
 				m.Links = append(m.Links, n)
 			}
 		}
-		rows = append(rows, m)
+		rows, rowAt = append(rows, m), append(rowAt, at)
 	}
-	if err := sc.Err(); err != nil {
+	if err := sc.Err(); errors.Is(err, bufio.ErrTooLong) {
+		im.problem(fmt.Sprintf("line %d", line+1), fmt.Sprintf("it is longer than %d MiB; the file is read no further", maxLine>>20))
+	} else if err != nil {
 		return im, core.Errorf(core.KindUsage, "read line %d: %w", line+1, err)
 	}
-	if err := s.importRows(ctx, rows, &im); err != nil {
+	if err := s.importRows(ctx, rows, rowAt, &im); err != nil {
 		return im, err
 	}
-	return im, s.importItems(ctx, items, &im)
+	return im, s.importItems(ctx, items, itemAt, &im)
 }
 
-func (s *Service) importItems(ctx context.Context, items []Item, im *Imported) error {
+func (s *Service) importItems(ctx context.Context, items []Item, at []string, im *Imported) error {
 	res, err := s.IngestBatch(ctx, items)
-	if err != nil {
-		return err
-	}
-	for _, r := range res {
+	for i, r := range res {
 		if r.Action != "" {
-			im.count(r)
+			im.count(at[i], r)
 		}
 	}
-	return nil
+	return err
 }
 
 // ImportRows stores rows of another database as they are, unless the same text is there.
 // Their ids are new; references between them are kept.
 func (s *Service) ImportRows(ctx context.Context, rows []core.Memory) (Imported, error) {
 	im := Imported{Problems: []string{}, IDs: []string{}}
-	return im, s.importRows(ctx, rows, &im)
+	at := make([]string, len(rows))
+	for i := range rows {
+		at[i] = fmt.Sprintf("row %d", i+1)
+	}
+	return im, s.importRows(ctx, rows, at, &im)
 }
 
-func (s *Service) importRows(ctx context.Context, rows []core.Memory, im *Imported) error {
+func (s *Service) importRows(ctx context.Context, rows []core.Memory, at []string, im *Imported) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -269,11 +367,21 @@ func (s *Service) importRows(ctx context.Context, rows []core.Memory, im *Import
 	}
 	now := s.now()
 	var kept []core.Memory
+	var keptAt []string
 	for i, m := range rows {
 		it, err := s.normal(Item{Content: m.Content, Category: m.Category, Priority: &m.Priority, Importance: m.Importance, Tags: m.Tags, Scope: m.Scope, Source: core.SourceImport})
 		if err != nil {
-			im.problem("row %d: %s", i+1, err)
+			im.problem(at[i], err.Error())
 			continue
+		}
+		if m.Priority != *it.Priority {
+			im.say(at[i], fmt.Sprintf("%s %d is not in %d … %d; it is taken as %d", "priority", m.Priority, core.PriorityCritical, core.PriorityLow, *it.Priority))
+		}
+		if m.Importance != it.Importance {
+			im.say(at[i], fmt.Sprintf("%s %d is not in %d … %d; it is taken as %d", "importance", m.Importance, 1, 5, it.Importance))
+		}
+		if m.Category != it.Category {
+			im.say(at[i], fmt.Sprintf("%s %q is not known; it is taken as %s", "category", m.Category, it.Category))
 		}
 		m.Content, m.Category, m.Priority, m.Importance, m.Tags = it.Content, it.Category, *it.Priority, it.Importance, it.Tags
 		m.Scope = it.Scope
@@ -300,18 +408,18 @@ func (s *Service) importRows(ctx context.Context, rows []core.Memory, im *Import
 		if m.LastUsedAt.After(now) {
 			m.LastUsedAt = now
 		}
-		kept = append(kept, m)
+		kept, keptAt = append(kept, m), append(keptAt, at[i])
 	}
 	return s.st.WriteMemory(ctx, func(w core.MemoryWriter) error {
 		ids := map[int64]int64{}
 		var fresh []core.Memory
-		for _, m := range kept {
+		for i, m := range kept {
 			old := m.ID
 			m.Hash, m.Keywords = digestOf(m.Content), Keywords(s.cut, strings.ToLower(m.Content))
 			if dead, err := w.Tombstoned(ctx, m.Hash, signature(s.cut, m.Content)); err != nil {
 				return err
 			} else if dead {
-				im.problem("memory %d was removed here before; lj memory add takes it up again", old)
+				im.problem(keptAt[i], fmt.Sprintf("memory %d was removed here before; lj memory add takes it up again", old))
 				continue
 			}
 			same, err := w.MemoriesByHash(ctx, m.Hash, "*")
@@ -385,15 +493,23 @@ func (s *Service) ImportNotes(ctx context.Context, r io.Reader) (Imported, error
 	if err != nil {
 		return im, fmt.Errorf("read notes: %w", err)
 	}
+	if !utf8.Valid(text) {
+		im.problem("the file", "it is not UTF-8 text")
+		return im, nil
+	}
 	var items []Item
+	var at []string
 	for _, n := range ParseNotes(string(text)) {
 		it := Item{Content: n.Text, Source: core.SourceImport}
 		if n.Heading != "" {
 			it.Tags = []string{n.Heading}
 		}
-		items = append(items, it)
+		items, at = append(items, it), append(at, fmt.Sprintf("line %d", n.Line))
 	}
-	return im, s.importItems(ctx, items, &im)
+	if len(items) == 0 && len(bytes.TrimSpace(text)) > 0 {
+		im.problem("the file", "it holds no entries")
+	}
+	return im, s.importItems(ctx, items, at, &im)
 }
 
 // Stats is what lj memory stats shows.

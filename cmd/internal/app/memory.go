@@ -545,6 +545,8 @@ type (
 	MemoryService = memory.Service
 	// MemoryItem is one thing to remember.
 	MemoryItem = memory.Item
+	// MemoryStats are the counts of long-term memory.
+	MemoryStats = memory.Stats
 	// Reflected is a memory that sums up others.
 	Reflected = memory.Reflected
 	// MemoryChange is what a person changes of a memory.
@@ -560,6 +562,14 @@ func CheckCategory(name string) error {
 		return nil
 	}
 	return memory.CheckCategory(name)
+}
+
+// CheckScope says whether there is a scope of this name; "" is none given.
+func CheckScope(name string) error {
+	if name == "" {
+		return nil
+	}
+	return memory.CheckScope(name)
 }
 
 // PriorityName is the name of a priority.

@@ -63,6 +63,9 @@ func newMemory(f *factory) *cobra.Command {
 				if err := app.CheckCategory(category); err != nil {
 					return err
 				}
+				if err := app.CheckScope(scope); err != nil {
+					return err
+				}
 				it := app.MemoryItem{Content: strings.Join(args, " "), Category: category, Importance: importance, Pinned: pin, Scope: scope, Force: true}
 				if cmd.Flags().Changed("priority") {
 					if priority < 0 || priority > 3 {
@@ -115,6 +118,11 @@ func newMemory(f *factory) *cobra.Command {
 		Use: "list", Short: f.p.T("List memories"), Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return with(cmd, func(ctx context.Context, _ *app.App, m *app.MemoryService) error {
+				if listCategory != core.MemoryReflection {
+					if err := app.CheckCategory(listCategory); err != nil {
+						return err
+					}
+				}
 				all, err := m.List(ctx, listCategory, listAll)
 				if err != nil {
 					return err
@@ -286,6 +294,9 @@ func newMemory(f *factory) *cobra.Command {
 		Use: "search WORDS", Short: f.p.T("Search memories"), Args: rangeArgs(1, -1, "words to search for"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return with(cmd, func(ctx context.Context, _ *app.App, m *app.MemoryService) error {
+				if k < 1 {
+					return usageError(cmd, fmt.Errorf("-k is 1 or more, not %d", k))
+				}
 				hits, err := m.Search(ctx, strings.Join(args, " "), k, searchAll)
 				if err != nil {
 					return err
@@ -435,14 +446,27 @@ func newMemory(f *factory) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				failed := func() error {
+					if res.Refused == 0 {
+						return nil
+					}
+					where := strings.Join(res.Places, ", ")
+					if len(res.Places) < res.Refused {
+						where += ", …"
+					}
+					return core.Errorf(core.KindFailed, "import %s: %d refused, %d taken: %s", args[0], res.Refused, res.Taken(), where)
+				}
 				if f.json {
-					return f.printJSON(res)
+					if err := f.printJSON(res); err != nil {
+						return err
+					}
+					return failed()
 				}
 				fmt.Fprintln(f.Out, f.p.T("%d added, %d merged, %d known already, %d refused", res.Added, res.Merged, res.Duplicates, res.Refused))
 				for _, p := range res.Problems {
 					fmt.Fprintln(f.Err, "lj: "+f.p.Tell(oneLine(p)))
 				}
-				return nil
+				return failed()
 			})
 		},
 	}
@@ -454,11 +478,39 @@ func newMemory(f *factory) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return f.printJSON(s)
+				if f.json {
+					return f.printJSON(s)
+				}
+				f.memoryStats(s)
+				return nil
 			})
 		},
 	}
 	cmd := group(f, "memory", f.p.T("Long-term memory"), add, list, show, edit, rm, pinned("pin", f.p.T("Always use a memory"), true), pinned("unpin", f.p.T("No longer always use a memory"), false), search, sel, maintain, reflect, export, imp, stats)
 	cmd.PersistentFlags().StringVar(&now, "now", "", f.p.T("fix the clock at this time"))
 	return cmd
+}
+
+// memoryStats prints the counts for people.
+func (f *factory) memoryStats(s app.MemoryStats) {
+	say := func(format string, a ...any) { fmt.Fprintln(f.Out, f.p.T(format, a...)) }
+	say("memories: %d active, %d replaced, %d archived, %d expired; %d pinned", s.States[core.MemoryActive], s.States[core.MemorySuperseded],
+		s.States[core.MemoryArchived], s.States[core.MemoryExpired], s.Pinned)
+	var kinds []string
+	for _, c := range []string{core.MemoryInstruction, core.MemoryPreference, core.MemoryFact, core.MemoryReminder, core.MemoryGeneral, core.MemoryReflection} {
+		if n := s.Categories[c]; n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%s %d", c, n))
+		}
+	}
+	if len(kinds) > 0 {
+		say("active by category: %s", strings.Join(kinds, ", "))
+	}
+	say("size: %d bytes of text, %d in the index, %d steps of history, %d erased", s.Bytes, s.Indexed, s.Events, s.Tombstones)
+	say("search: %s", f.p.Tell(s.Method))
+	say("ageing: CRITICAL falls after %d days, HIGH after %d, MEDIUM after %d", s.Thresholds[0], s.Thresholds[1], s.Thresholds[2])
+	last := f.p.Tell(s.LastResult)
+	if s.LastExtraction != nil {
+		last = s.LastExtraction.Local().Format(time.RFC3339) + " " + last
+	}
+	say("extraction: %s; %d conversations are not read yet", last, s.Pending)
 }
