@@ -78,6 +78,9 @@ func (s *turnSession) Resolve(call core.ToolCall) (core.Tool, core.ToolCall, err
 	}
 	t, ok := s.box.get(call.Name)
 	if !ok {
+		if err := s.box.offLive(context.Background(), call.Name); err != nil {
+			return nil, call, err
+		}
 		err := fmt.Errorf("there is no tool %q", call.Name)
 		if n := core.Nearest(call.Name, s.box.names()); n != "" {
 			return nil, call, fmt.Errorf("%w; did you mean %s?", err, n)

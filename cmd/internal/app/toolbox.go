@@ -446,10 +446,41 @@ func (a *App) ToolShow(ctx context.Context, name, version string) (ToolDetail, e
 		}
 		return ToolDetail{ToolInfo: i, Schema: s.Schema, ReadOnly: s.ReadOnly}, nil
 	}
-	return ToolDetail{}, b.unknown(name)
+	return ToolDetail{}, b.unknown(ctx, name)
 }
 
-func (b *toolbox) unknown(name string) error {
+// offLive says that a self-written tool of this name is there but not live; nil where it is
+// not there.
+func (b *toolbox) offLive(ctx context.Context, name string) error {
+	if !b.hasKit() {
+		return nil
+	}
+	t, err := b.app.Toolkit(ctx)
+	if err != nil {
+		return nil // that it is unknown is said anyway
+	}
+	all, err := t.Live(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, l := range all {
+		switch {
+		case l.Name != name || l.State == core.ToolLive:
+		case l.State == core.ToolDisabled && (l.Reason == "" || l.Reason == byUser):
+			return core.Errorf(core.KindNotFound, "the tool %s is disabled", name).Hint("lj tools enable %s makes it live again", name)
+		case l.State == core.ToolDisabled:
+			return core.Errorf(core.KindNotFound, "the tool %s is disabled: %s", name, l.Reason).Hint("lj tools enable %s makes it live again", name)
+		default:
+			return core.Errorf(core.KindNotFound, "the tool %s is broken: %s", name, l.Reason).Hint("lj tools enable %s tries it again, lj tools rollback %s goes back to an earlier version", name, name)
+		}
+	}
+	return nil
+}
+
+func (b *toolbox) unknown(ctx context.Context, name string) error {
+	if err := b.offLive(ctx, name); err != nil {
+		return err
+	}
 	e := core.Errorf(core.KindNotFound, "there is no tool %q", name)
 	if n := core.Nearest(name, b.names()); n != "" {
 		return e.Hint("did you mean %s?", n)
@@ -512,7 +543,7 @@ func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o
 	}
 	tool, ok := b.get(name)
 	if !ok {
-		return core.ToolResult{}, b.unknown(name)
+		return core.ToolResult{}, b.unknown(ctx, name)
 	}
 	st, err := a.Store(ctx)
 	if err != nil {

@@ -72,13 +72,16 @@ func (a *App) ToolRollback(ctx context.Context, name, version string, progress f
 	return t.Rollback(ctx, name, version, progress)
 }
 
+// byUser is why a tool is disabled when a person said so.
+const byUser = "disabled by the user"
+
 // ToolDisable switches a tool off.
 func (a *App) ToolDisable(ctx context.Context, name string) (*ToolReport, error) {
 	t, err := a.Toolkit(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return t.Disable(ctx, name, "disabled by the user")
+	return t.Disable(ctx, name, byUser)
 }
 
 // ToolEnable switches a tool on again.
