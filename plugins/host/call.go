@@ -274,6 +274,7 @@ func (t *tool) result(r *wirev1.Result) core.ToolResult {
 // panicked counts a panic that the SDK caught like a crash.
 func (t *tool) panicked(inst *instance, res core.ToolResult) core.ToolResult {
 	p := t.p
+	res.Text = places(res.Text)
 	p.mu.Lock()
 	c := &CrashError{Tool: t.name, Version: p.cmd.Version, Exit: "panic caught", InCall: true, Stderr: cut(res.Text, 4<<10)}
 	p.crashes++
@@ -282,7 +283,11 @@ func (t *tool) panicked(inst *instance, res core.ToolResult) core.ToolResult {
 	p.h.logf("%v", c)
 	p.report(*c)
 	res.IsError = true
-	res.Text = fmt.Sprintf("The tool %s panicked in this call.\n%s", label(t.name, p.cmd.Version), res.Text) + aftermath(c, "")
+	said := ".\n" + res.Text
+	if value, ok := strings.CutPrefix(res.Text, "panic: "); ok {
+		said = ": " + value
+	}
+	res.Text = "The tool " + label(t.name, p.cmd.Version) + " panicked in this call" + said + aftermath(c, "")
 	return res
 }
 
