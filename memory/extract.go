@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
-	"github.com/lingjiyidong/lj/core/secret"
 	"github.com/lingjiyidong/lj/memory/segment"
 )
 
@@ -364,7 +363,7 @@ func (s *Service) coverage(content string, ground map[string]bool) float64 {
 // its words said by the user it counts as the user's; with half of them it is the model's
 // note and no rule; with fewer it is nothing.
 func (s *Service) bear(it Item, ground map[string]bool) (Item, bool) {
-	if len(secret.Markers(it.Content)) > 0 {
+	if s.holdsSecret(it.Content) {
 		return it, false
 	}
 	switch c := s.coverage(it.Content, ground); {

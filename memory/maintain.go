@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
-	"github.com/lingjiyidong/lj/core/secret"
 )
 
 // Maintained is one thing that maintenance changed.
@@ -303,7 +302,7 @@ func (s *Service) derivedText(answer string, group []core.Memory) (text, reason 
 		return "", "the model said nothing"
 	case utf8.RuneCountInString(text) > maxDerived:
 		return "", "the model's text is too long"
-	case len(secret.Markers(text)) > 0 || s.mask != nil && s.mask(text) != text:
+	case s.holdsSecret(text):
 		return "", "the model's text holds a secret"
 	case s.coverage(text, ground) < 0.7:
 		return "", "the model's text says what no memory says"

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
-	"github.com/lingjiyidong/lj/core/secret"
 )
 
 // Store keeps the rows; *store.Store is one.
@@ -310,8 +309,11 @@ func (s *Service) normal(it Item) (Item, error) {
 		return it, core.Errorf(core.KindUsage, "the text to remember is empty")
 	case len(it.Content) > MaxContent:
 		return it, core.Errorf(core.KindUsage, "the text to remember has %d bytes, more than %d", len(it.Content), MaxContent).Hint("store a file, and remember where it is")
-	case len(secret.Markers(it.Content)) > 0 || s.mask != nil && s.mask(it.Content) != it.Content:
+	case s.holdsSecret(it.Content) || s.holdsSecret(strings.Join(it.Tags, ", ")):
 		return it, core.Errorf(core.KindRefused, "the text holds a secret, which is never remembered").Hint("say where the secret is kept instead")
+	}
+	if it.Context != "" && s.holdsSecret(it.Context) {
+		it.Context = "" // what was said around it may not be kept
 	}
 	if it.Source == "" {
 		it.Source = core.SourceUser
