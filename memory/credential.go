@@ -30,7 +30,8 @@ var (
 	// what has letters and digits and is no secret: kinds, sizes, spans, versions, names of services
 	ordinary = lazy(`(?i)^(?:\d+(?:\.\d+)?[-+ ]?(?:h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?|d|days?|w|weeks?|months?|y|years?|bits?|bytes?|chars?|characters?|digits?|letters?|kb|mb|%|times?|x|th|nd|rd|st)` +
 		`|v?\d+(?:\.\d+)+|v\d+|(?:min|max)\d+|(?:hs|rs|es|ps)\d+|aes.*|sha.*|md5|base\d+|argon2\w*|bcrypt\w*|scrypt\w*|pbkdf2.*|rsa-?\d*|ed25519|x25519|oauth ?2.*|[a-z]*2fa|k8s.*|s3|ec2|utf-?8|1password\w*|x\.?509|pkcs\d+|id_.*|h2|http2|ipv[46]|uuidv?\d*` +
-		`|[$%{<«].*|[~/.].*|https?:.*|[*x•.?_-]+|[\w.+-]+@[\w-]+\.[\w.]+|[\w./-]+\.(?:txt|env|ya?ml|json|toml|pem|key|ini|md|go|py|conf|cfg|sh|js|ts)|[A-Z][A-Z0-9]*_[A-Z0-9_]+)$`)
+		`|[$%{<«].*|[~/.].*|https?:.*|[*x•.?_-]+|[\w.+-]+@[\w-]+\.[\w.]+|[\w./-]+\.(?:txt|env|ya?ml|json|toml|pem|key|ini|md|go|py|conf|cfg|sh|js|ts)|[A-Z][A-Z0-9]*_[A-Z0-9_]+` +
+		`|[a-z_][\w.]*[(\[{].*|[a-z_]\w*(?:\.[a-z_]\w*)+)$`) // and code
 	// what a password is said to be without being told
 	describing = set(`required optional mandatory missing wrong right correct empty blank valid invalid secret safe secure insecure strong weak long short unknown known unique random sensitive
 		confidential private public new old same different ok okay okta ldap sso kerberos vault bitwarden lastpass keepass keychain keyring none null nil true false tbd todo na n/a here there below above
@@ -107,7 +108,8 @@ func firstValue(text string) (v, rest string) {
 		i = len(text)
 	}
 	v, rest = text[:i], text[i:]
-	cut := strings.TrimRight(v, `,;.:)"'`)
+	cut, _, _ := strings.Cut(v, `"`)
+	cut = strings.TrimRight(cut, `,;.:)'*_?!`)
 	return cut, v[len(cut):] + rest
 }
 
@@ -138,7 +140,10 @@ func isPassword(word, text string) bool {
 	if strings.Trim(v, "0123456789") == "" {
 		return len(v) >= 4 && whole
 	}
-	return quoted && !strings.Contains(v, " ") || whole && len(v) >= 4 && !stopWords[low] && !participle(low)
+	if len(v) < 4 || strings.Contains(low, "passw") {
+		return false // password = "testpassword"
+	}
+	return quoted && !strings.Contains(v, " ") || whole && !strings.Contains(v, "_") && !stopWords[low] && !participle(low)
 }
 
 // participle says whether a word has the form of one that tells how something is.
@@ -160,7 +165,7 @@ func isKey(v string) bool {
 
 // looksRandom says whether a word has letters among digits or signs, as words have not.
 func looksRandom(v string) bool {
-	if len(v) < 4 || !ascii(v) || strings.Contains(v, " ") || ordinary().MatchString(v) || strings.ContainsAny(v, "()[]") {
+	if len(v) < 4 || !ascii(v) || strings.Contains(v, " ") || ordinary().MatchString(v) {
 		return false
 	}
 	letter, digit, sign := false, false, false

@@ -30,6 +30,8 @@ func TestTellsCredential(t *testing.T) {
 		"密码是 90 天过期", "口令由运维保管", "密码错误时返回 401", "ssh private key is id_ed25519", "The password was rotated", "never log passwords or tokens", "the secret key is rotated monthly",
 		"password reset emails come from noreply2@example.com", "API key goes in the X-Key header", "the token is case-sensitive", "令牌 24 小时有效", "the password is the same as for LDAP", "password: ********",
 		"password: TBD", "密码为空", "密码不能为空", "Ask Ann for the password", "the passphrase is very long", "use token auth for v2", "password login is disabled on web1",
+		"password = request.form['password']", "hashed_password = generate_password_hash(password, method='sha256')", `error: "username and password are required"}), 400`, "1. **Password Hashing**:",
+		"Have I obtained an API key for this project?", `client.login(password="testpassword")`,
 	} {
 		if tellsCredential(s) {
 			t.Errorf("no credential: %q", s)
