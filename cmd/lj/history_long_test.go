@@ -76,7 +76,7 @@ func TestLongConversationUnderKills(t *testing.T) {
 	if prove() {
 		turns = 300
 	}
-	rnd := rand.New(rand.NewPCG(7, 11))
+	rnd, answers := rand.New(rand.NewPCG(7, 11)), rand.New(rand.NewPCG(13, 17)) // of the user, of the server under mu
 	w := &watched{}
 	var mu sync.Mutex
 	s, err := llmtest.Start(llmtest.Script{
@@ -95,14 +95,14 @@ func TestLongConversationUnderKills(t *testing.T) {
 						steps++
 					}
 				}
-				if steps >= 1+rnd.IntN(3) {
+				if steps >= 1+answers.IntN(3) {
 					return llmtest.Turn{Text: fmt.Sprintf("好的，第 %d 步做完了。 It took %d steps.", r.Seq, steps), ChunkSize: 4}
 				}
-				size := []int{100, 2000, 40000, 700000}[rnd.IntN(4)]
-				if rnd.IntN(20) == 0 {
+				size := []int{100, 2000, 40000, 700000}[answers.IntN(4)]
+				if answers.IntN(20) == 0 {
 					size = 5 << 20
 				}
-				line := []string{"a line of output", "输出的一行"}[rnd.IntN(2)]
+				line := []string{"a line of output", "输出的一行"}[answers.IntN(2)]
 				return llmtest.Turn{Text: "看一下", Calls: []llmtest.Call{
 					{Name: "bash", Args: map[string]any{"command": fmt.Sprintf("yes '%s %d' | head -c %d", line, r.Seq, size)}},
 					{Name: "list_files", Args: map[string]any{}},
