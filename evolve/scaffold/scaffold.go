@@ -22,7 +22,10 @@ func New(name string) map[string][]byte {
 		if err != nil {
 			continue // embedded files are there
 		}
-		out[file] = bytes.ReplaceAll(b, []byte("NAME"), []byte(name))
+		if strings.HasSuffix(file, ".go") { // in tool.yaml NAME stands for a variable
+			b = bytes.ReplaceAll(b, []byte("NAME"), []byte(name))
+		}
+		out[file] = b
 	}
 	return out
 }
