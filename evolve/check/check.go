@@ -476,10 +476,39 @@ func (c *checker) tests() {
 		c.bad(c.test[0].name, token.NoPos, "no test: the test files declare no func TestXxx(t *testing.T)")
 		return
 	}
+	if !c.testsAct() {
+		c.bad(c.test[0].name, token.NoPos, "no test: the tests do nothing; one calls Run with Args and fails on a wrong answer")
+		return
+	}
 	c.src.Strength = c.strength()
 	if c.src.Strength.Asserts == 0 {
 		c.src.Notes = append(c.src.Notes, "the tests can't fail: nothing in them calls t.Error or t.Fatal")
 	}
+}
+
+// testsAct says whether any function of the test files does anything.
+func (c *checker) testsAct() (acts bool) {
+	for _, f := range c.test {
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr, *ast.IndexExpr, *ast.SendStmt, *ast.IncDecStmt:
+					acts = true
+				case *ast.AssignStmt:
+					for _, l := range n.Lhs {
+						id, ok := l.(*ast.Ident)
+						acts = acts || !ok || id.Name != "_"
+					}
+				}
+				return !acts
+			})
+		}
+	}
+	return acts
 }
 
 func params(fn *ast.FuncDecl) int { return fn.Type.Params.NumFields() }

@@ -169,10 +169,22 @@ func TestRun(t *testing.T) {
 
 func TestTestsThatCannotFailAreNoted(t *testing.T) {
 	files := scaffold.New("x")
-	files["tool_test.go"] = []byte("package main\n\nimport \"testing\"\n\nfunc TestRun(t *testing.T) {}\n")
+	files["tool_test.go"] = []byte("package main\n\nimport \"testing\"\n\nfunc TestRun(t *testing.T) { _, _ = Run(t.Context(), Args{}) }\n")
 	src, err := check.Check("x", files)
 	if err != nil || !slices.ContainsFunc(src.Notes, func(n string) bool { return strings.Contains(n, "can't fail") }) {
 		t.Errorf("%v %v", src, err)
+	}
+}
+
+func TestTestsThatDoNothingAreRefused(t *testing.T) {
+	for _, body := range []string{"", "_ = t", "for range 3 {\n\t}"} {
+		files := scaffold.New("x")
+		files["tool_test.go"] = []byte("package main\n\nimport \"testing\"\n\nfunc TestRun(t *testing.T) {\n\t" + body + "\n}\n")
+		_, err := check.Check("x", files)
+		var r *evolve.Refusal
+		if !errors.As(err, &r) || len(r.Diagnostics) != 1 || !strings.Contains(r.Diagnostics[0].Message, "the tests do nothing") {
+			t.Errorf("%q: %v", body, err)
+		}
 	}
 }
 
