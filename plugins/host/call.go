@@ -219,7 +219,7 @@ func (t *tool) run(ctx context.Context, inst *instance, serial uint64, req core.
 			if e.Result == nil {
 				e.Result = &wirev1.Result{}
 			}
-			res := t.result(e.Result)
+			res := t.result(e.Result, req.Sink)
 			if e.Result.Panicked {
 				return t.panicked(inst, res), nil
 			}
@@ -236,8 +236,12 @@ func cutLine(s string) string {
 	return cut(s, maxProgressLine)
 }
 
+// Noter is a core.Sink that takes the notes on what was left out of a result; without it
+// they stand at the end of the result's text.
+type Noter interface{ Note(text string) }
+
 // result translates what the tool said, within bounds.
-func (t *tool) result(r *wirev1.Result) core.ToolResult {
+func (t *tool) result(r *wirev1.Result, sink core.Sink) core.ToolResult {
 	o := &t.p.h.opts
 	res := core.ToolResult{Text: r.Text, IsError: r.IsError}
 	var notes []string
@@ -265,7 +269,12 @@ func (t *tool) result(r *wirev1.Result) core.ToolResult {
 	if t.p.cmd.Trusted {
 		res.Meta = r.Meta
 	}
+	noter, _ := sink.(Noter)
 	for _, n := range notes {
+		if noter != nil {
+			noter.Note(n)
+			continue
+		}
 		res.Text += "\n[" + n + "]"
 	}
 	return res

@@ -37,7 +37,8 @@ type Options struct {
 	// earlier deadline. Default 10 min; negative for none.
 	CallTimeout time.Duration
 	// MaxText, MaxStructured and MaxImages bound a result, in bytes. Text above is cut,
-	// with a note; the others are left out, with a note. Default 8 MiB, 8 MiB, 32 MiB.
+	// with a note; the others are left out, with a note (see Noter). Default MaxText, 8 MiB,
+	// 32 MiB.
 	MaxText, MaxStructured, MaxImages int
 	// MaxOutput and MaxProgress bound what one call passes to its sink: bytes of output
 	// (default 1 GiB) and lines of progress (default 10,000). The rest is dropped.
@@ -50,6 +51,9 @@ type Options struct {
 	// Clock is the time for the crash window; nil for time.Now.
 	Clock func() time.Time
 }
+
+// MaxText is the default for the most that one result's text may have, in bytes.
+const MaxText = 8 << 20
 
 func (o *Options) defaults() {
 	def := func(d *time.Duration, v time.Duration) {
@@ -67,7 +71,7 @@ func (o *Options) defaults() {
 	def(&o.StopGrace, 2*time.Second)
 	def(&o.CallTimeout, 10*time.Minute)
 	def(&o.CrashWindow, 10*time.Minute)
-	num(&o.MaxText, 8<<20)
+	num(&o.MaxText, MaxText)
 	num(&o.MaxStructured, 8<<20)
 	num(&o.MaxImages, 32<<20)
 	num(&o.MaxOutput, 1<<30)

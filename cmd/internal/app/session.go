@@ -128,7 +128,10 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 		}
 		tool = s.box.unconfined()
 	}
-	out := &agent.Bounded{Decode: s.box.decoder(), Next: sink, Keep: func() (agent.Kept, error) { return s.keep() }}
+	var out output = &agent.Bounded{Decode: s.box.decoder(), Next: sink, Keep: func() (agent.Kept, error) { return s.keep() }}
+	if s.detached {
+		out = &whole{decode: s.box.decoder(), note: s.app.opt.Warn}
+	}
 	req := core.ToolRequest{
 		CallID: call.ID, Key: s.conv.Session.ID + "/" + call.ID, Args: args, Project: s.app.Project,
 		AddDirs: s.opt.AddDirs, Sink: out,
@@ -153,7 +156,7 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 	res = s.app.seen(res)
 	res.Text = s.box.mask(res.Text)
 	text := res.Text
-	if len(res.Text) > agent.MaxText {
+	if len(res.Text) > agent.MaxText && !s.detached {
 		res.Text = s.cutText(ctx, call, res.Text)
 	}
 	if err == nil {
