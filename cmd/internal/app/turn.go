@@ -303,6 +303,13 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	// What came through a pipe beside a prompt is a file's text, not what a person typed.
+	hidden := false
+	if typed, piped := o.said(); piped != "" && strings.TrimSpace(typed) != "" {
+		if m := box.mask(piped); m != piped {
+			o.Prompt, o.Piped, hidden = strings.TrimSuffix(o.Prompt, piped)+m, m, true
+		}
+	}
 	out1 := &emitter{to: o.Events}
 	if out1.to == nil {
 		out1.to = func(core.Event) {}
@@ -326,6 +333,9 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 		c.fresh = false
 	}
 	emit(core.Event{Type: core.EventSession, SessionID: c.Session.ID})
+	if hidden {
+		emit(core.Event{Type: core.EventNotice, Text: "what looks like a secret in the piped text is masked"})
+	}
 	c.tellSaved(emit)
 	c.learned(ctx, st, model)
 	if err := c.makeRoom(ctx, st, o.Prompt, emit); err != nil {

@@ -165,7 +165,7 @@ var chinese = map[string]string{
 	"size: %d bytes of text, %d in the index, %d steps of history, %d erased": "大小：文字 %d 字节，索引里 %d 条，历史 %d 步，抹去 %d 条",
 	"search: %s": "搜索：%s",
 	"ageing: CRITICAL falls after %d days, HIGH after %d, MEDIUM after %d": "老化：CRITICAL %d 天后降一级，HIGH %d 天，MEDIUM %d 天",
-	"extraction: %s; %d conversations are not read yet":               "提取：%s；还有 %d 个会话未读",
+	"extraction: %s; %d conversations are not read yet":                    "提取：%s；还有 %d 个会话未读",
 	"Long-term memory":              "长期记忆",
 	"Always use a memory":           "总是使用一条记忆",
 	"No longer always use a memory": "不再总是使用一条记忆",
