@@ -36,6 +36,11 @@ const (
 
 // compare judges a new statement against an old one. of takes a part of a text apart.
 func compare(of func(string) *statement, old, new *statement) verdict {
+	if old.bare != new.bare {
+		if v, ok := turned(of, old, new); ok {
+			return v
+		}
+	}
 	v := compareWhole(old, new)
 	if v.rel == merges || v.rel == replaces {
 		return v
@@ -69,7 +74,7 @@ func compare(of func(string) *statement, old, new *statement) verdict {
 			w := compareWhole(so, sn)
 			switch {
 			case w.rel == replaces && (best.rel != replaces || w.score > best.score):
-				w.clause = i
+				w.clause = i + old.skip
 				if len(oc) == 1 {
 					w.clause = -1
 				}
@@ -98,7 +103,7 @@ func compareWhole(old, new *statement) verdict {
 	}
 	al := align(a, b)
 	near := al.near()
-	conflict := al.conflict()
+	conflict := al.conflict() || clashes(old, new)
 
 	if old.negated != new.negated {
 		return contradiction(old, new, al, near)
@@ -398,7 +403,7 @@ func takesBack(s string) bool {
 // of one stands in the place of another word of the other.
 func mayMerge(old, new *statement, al alignment) bool {
 	if al.conflict() || old.signs != new.signs || old.negated != new.negated || old.weak != new.weak || old.also || new.also ||
-		len(old.retired)+len(new.retired) > 0 || al.common < 2 {
+		len(old.retired)+len(new.retired) > 0 || al.common < 2 || clashes(old, new) {
 		return false
 	}
 	if _, ok := al.oppositePair(); ok {

@@ -245,7 +245,7 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 	}
 	for _, f := range kept {
 		old := f.m
-		rest := remainder(old.Content, f.v.clause)
+		rest := s.remainder(old.Content, f.v.clause, p.st)
 		old.State, old.SupersededBy, old.ValidTo, old.UpdatedAt = core.MemorySuperseded, id, at, now
 		pinned := old.Pinned
 		old.Pinned = false
@@ -325,13 +325,19 @@ func (s *Service) keepRest(ctx context.Context, w core.MemoryWriter, old core.Me
 	return w.AddEvent(ctx, core.MemoryEvent{Memory: id, At: now, Action: "split", Other: old.ID, Detail: "what the replaced text said beside"})
 }
 
-// remainder is the text without one of its clauses, "" when nothing of weight is left.
-func remainder(text string, clause int) string {
+// remainder is the text without one of its clauses and without those that say only what
+// the new text is about; "" when nothing of weight is left.
+func (s *Service) remainder(text string, clause int, new *statement) string {
 	cs := clauses(text)
 	if clause < 0 || clause >= len(cs) || len(cs) < 2 {
 		return ""
 	}
-	rest := append(append([]string{}, cs[:clause]...), cs[clause+1:]...)
+	var rest []string
+	for i, c := range cs {
+		if i != clause && !spokenTo(s.statement(c), new) {
+			rest = append(rest, c)
+		}
+	}
 	sep := ". "
 	for _, r := range text {
 		if r >= 0x4e00 && r <= 0x9fff {

@@ -49,6 +49,8 @@ type statement struct {
 	toks    []token
 	body    []slot   // the slots that carry meaning beside verbs like be
 	parts   []string // its clauses
+	sides   *sides   // what it affirms and denies, nil when it denies nothing
+	skip    int      // clauses of the text before the first of parts: "No, …"
 	model   *Weights // in place of the fitted model, for evaluation
 }
 
@@ -270,7 +272,9 @@ var notNumeral = set(`统一 一起 一样 一直 一般 唯一 万一 一定 �
 
 // analyse takes a text apart.
 func analyse(c Cutter, text string) *statement {
-	s := &statement{text: text, bare: bare(text)}
+	whole := text
+	text, fix := corrects(text)
+	s := &statement{text: whole, bare: bare(text), newer: fix}
 	lex := lexiconOf()
 	folded := fold(text)
 	s.quest = questionHan().MatchString(folded)
@@ -321,10 +325,21 @@ func analyse(c Cutter, text string) *statement {
 			if w == "的" || w == "了" {
 				continue
 			}
+			if i > 0 && toks[i-1].kind == segment.Number && unitsHan[w] {
+				// 3 点 is 三点
+				if w = unitHan(strings.TrimSuffix(strings.TrimSuffix(w, "个"), "次")); w != "" {
+					s.slots = append(s.slots, slot{key: w})
+				}
+				continue
+			}
 			s.addHan(lex, w, prep)
 			prep = false
 		case segment.Number:
-			s.slots = append(s.slots, slot{key: numberKey(w), kind: slotNumber, prep: prep})
+			kind := slotNumber
+			if i+1 < len(toks) && timeUnitsHan[toks[i+1].text] {
+				kind = slotTime
+			}
+			s.slots = append(s.slots, slot{key: numberKey(w), kind: kind, prep: prep})
 			prep = false
 		case segment.Identifier:
 			s.addIdent(w, prep)
@@ -375,6 +390,10 @@ func analyse(c Cutter, text string) *statement {
 	s.signs = signsOf(folded)
 	s.retired = retired(c, folded)
 	s.body, s.parts = s.content(), clauses(text)
+	if fix {
+		s.skip = len(clauses(whole)) - len(s.parts)
+	}
+	s.sides = s.sidesOf(c, text, negs)
 	return s
 }
 
@@ -457,6 +476,11 @@ func (s *statement) addHan(lex *lexicon, w string, prep bool) {
 	}
 	s.slots = append(s.slots, slot{key: key, prep: prep, pred: predicates[w] || predicates[key]})
 }
+
+var (
+	unitsHan     = set(`点 点钟 月 日 号 年 分钟 小时 天 周 个月 个 次 秒 分 兆 兆字节`)
+	timeUnitsHan = set(`点 点钟 月 日 号 年`)
+)
 
 func unitHan(u string) string {
 	switch u {
