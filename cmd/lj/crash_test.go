@@ -342,3 +342,51 @@ func TestNothingOutlivesKill(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// What ignores every polite signal ends with an lj that is killed, too.
+func TestStubbornCommandEndsWithTheKilled(t *testing.T) {
+	t.Parallel()
+	s := llmtest.New(llmtest.Turn{Calls: []llmtest.Call{bashCall(`trap "" TERM HUP INT; echo $$ >pid; sleep 3371; sleep 3372`)}})
+	defer s.Close()
+	u := newUser(t, s.URL())
+	cmd := u.command(t.Context(), "run", "--yolo", "go")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for deadline := time.Now().Add(tmuxPatience); pid == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		b, _ := os.ReadFile(filepath.Join(u.project, "pid")) // not there yet
+		_, _ = fmt.Sscan(string(b), &pid)
+	}
+	if pid == 0 {
+		t.Fatal("the command did not start")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	ours := func() (left []string) {
+		all, err := filepath.Glob("/proc/[0-9]*/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range all {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				continue // gone
+			}
+			// Its session is the shell's.
+			if _, rest, ok := strings.Cut(string(b), ") "); ok {
+				if v := strings.Fields(rest); len(v) > 3 && v[3] == fmt.Sprint(pid) && v[0] != "Z" {
+					left = append(left, f)
+				}
+			}
+		}
+		return left
+	}
+	for deadline := time.Now().Add(tmuxPatience); len(ours()) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it outlives lj: %v", ours())
+		}
+	}
+}

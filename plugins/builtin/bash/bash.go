@@ -387,6 +387,20 @@ func (s *Shell) Close() error {
 	return nil
 }
 
+// closeGrace is the most that commands are given to end by themselves when this process
+// ends: it has half a second for all of that (sdk.OnExit).
+const closeGrace = 150 * time.Millisecond
+
+// grace is how long a command that is to end has until it is killed.
+func (s *Shell) grace() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return min(s.o.Grace, closeGrace)
+	}
+	return s.o.Grace
+}
+
 // subreaper makes orphans of commands children of this process. It is what lets nothing
 // get away; where the kernel refuses, groups and markers must do.
 func subreaper() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }

@@ -444,8 +444,8 @@ func (c *command) wait(ctx context.Context) end {
 func (c *command) kill() {
 	c.killed.Store(true)
 	c.signal(unix.SIGTERM)
-	grace := time.Now().Add(c.s.o.Grace)
-	for d := 2 * time.Millisecond; time.Now().Before(grace); d = min(2*d, 50*time.Millisecond) {
+	begun := time.Now()
+	for d := 2 * time.Millisecond; time.Since(begun) < c.s.grace(); d = min(2*d, 50*time.Millisecond) {
 		if c.waitGone(d) {
 			return
 		}
