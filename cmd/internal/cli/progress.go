@@ -16,6 +16,7 @@ import (
 type progress struct {
 	f    *factory
 	args map[string]string // call id -> short arguments
+	used []core.Event      // memories that this turn is given, not told yet
 }
 
 func newProgress(f *factory) *progress { return &progress{f: f, args: map[string]string{}} }
@@ -23,6 +24,11 @@ func newProgress(f *factory) *progress { return &progress{f: f, args: map[string
 func (p *progress) line(format string, a ...any) { fmt.Fprintf(p.f.Err, format+"\n", a...) }
 
 func (p *progress) event(e core.Event) {
+	if e.Type == core.EventMemory && e.Action == "used" {
+		p.used = append(p.used, e)
+		return
+	}
+	p.tellUsed()
 	switch e.Type {
 	case core.EventToolStart:
 		p.args[e.ID] = shortArgs(e.Args, 80)
@@ -41,8 +47,31 @@ func (p *progress) event(e core.Event) {
 	}
 }
 
+// tellUsed says on one line which memories the turn is given.
+func (p *progress) tellUsed() {
+	list := p.used
+	p.used = nil
+	switch len(list) {
+	case 0:
+	case 1:
+		p.line("lj: %s", p.f.p.T("memory %s: %s", p.f.did("used"), runewidth.Truncate(oneLine(list[0].Content), 100, "…")))
+	default:
+		const most = 10
+		var ids []string
+		for i, e := range list {
+			if i == most {
+				ids = append(ids, "…")
+				break
+			}
+			ids = append(ids, e.ID)
+		}
+		p.line("lj: %s", p.f.p.T("memory: %d notes used (%s)", len(list), strings.Join(ids, ", ")))
+	}
+}
+
 // end says how the turn ended where it did not simply end well.
 func (p *progress) end(r app.Result) {
+	p.tellUsed()
 	for _, d := range r.Denied {
 		what := shortArgs(d.Args, 80)
 		if strings.HasPrefix(d.Rule, "wall:") || strings.HasPrefix(d.Rule, "mode:") || strings.HasPrefix(d.Rule, "deny:") {
