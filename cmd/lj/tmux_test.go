@@ -508,3 +508,46 @@ func TestTmuxNarrowAndPlain(t *testing.T) {
 		t.Errorf("the continued line is %q", got)
 	}
 }
+
+// Undo in a chat is about that chat's turns; making room that would gain nothing is not
+// made; a file name that could steer the terminal is neither completed nor pasted raw.
+func TestTmuxOwnUndo(t *testing.T) {
+	s := llmtest.ForTest(t, llmtest.Turn{Calls: []llmtest.Call{{Name: "write_file", Args: map[string]any{"path": "other.txt", "content": "x\n"}}}}, llmtest.Turn{Text: "written"}, llmtest.Turn{Text: "hello"})
+	u := newUser(t, s.URL())
+	if out, errs, status := u.run("run", "--yolo", "write"); status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	if err := os.WriteFile(filepath.Join(u.project, "osc\x1b]0;PWNED\ax.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := u.tmux(80, 24, nil, "--yolo")
+	p.see("/help lists the commands")
+	p.say("hi")
+	p.press("Enter")
+	p.ended("1 requests")
+	p.say("/undo")
+	p.press("Enter")
+	p.see("nothing to undo")
+	if _, err := os.Stat(filepath.Join(u.project, "other.txt")); err != nil {
+		t.Error("the other conversation's file is gone")
+	}
+	p.say("/compact")
+	p.press("Enter")
+	p.see("there is nothing to make room in yet")
+	p.say("@osc")
+	p.press("Tab")
+	p.cursor("› @osc", 6)
+	p.press("C-u")
+	p.do("set-buffer", "a\x1b]0;PWNED\ab")
+	p.do("paste-buffer", "-p")
+	p.see("› a]0;PWNEDb") // without the characters that make it a command
+	if title := p.do("display-message", "-p", "#{pane_title}"); strings.Contains(title, "PWNED") {
+		t.Errorf("the title is %q", title)
+	}
+	p.press("C-u")
+	p.press("C-d")
+	p.left()
+	if out, errs, status := u.run("undo"); status != 0 || !strings.Contains(out, "other.txt") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+}

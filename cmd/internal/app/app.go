@@ -262,6 +262,9 @@ type Server struct {
 func (a *App) FindServer() (Server, error) {
 	c := a.Config
 	s := Server{BaseURL: c.String("base_url"), Key: c.String("api_key"), KeyName: c.Source("api_key"), Model: c.String("model"), Source: c.Source("base_url")}
+	if s.Key == "" {
+		s.KeyName = "" // the variable of the server's kind
+	}
 	if s.BaseURL != "" && !strings.Contains(s.BaseURL, "://") {
 		// The name of a preset is as good as its address.
 		p, ok := llm.PresetNamed(s.BaseURL)

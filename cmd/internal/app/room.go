@@ -99,9 +99,20 @@ const keptBytes = 3
 // newEpoch records a new beginning of the conversation in its log and goes on from it.
 // current is what the last request held; running says that a turn is being answered.
 func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, current []json.RawMessage, running bool, emit func(core.Event)) error {
-	sizes, err := st.TurnSizes(ctx, c.Session.ID)
+	before := c.tokens(current)
+	e, msgs, sums, err := c.epoch(ctx, st, running)
 	if err != nil {
 		return err
+	}
+	return c.goOnFrom(ctx, st, e, msgs, sums, before, emit)
+}
+
+// epoch makes a new beginning of the conversation, which is not recorded yet, of the newest
+// part of its log and its summaries.
+func (c *Conversation) epoch(ctx context.Context, st *store.Store, running bool) (e history.Epoch, msgs []core.StoredMessage, sums []store.Summary, err error) {
+	sizes, err := st.TurnSizes(ctx, c.Session.ID)
+	if err != nil {
+		return e, nil, nil, err
 	}
 	whole, from, bytes := 0, store.EndOfLog, 0
 	for _, t := range sizes {
@@ -110,24 +121,21 @@ func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, current []
 		}
 		whole, from = t.Turn, min(from, t.First)
 	}
-	msgs, err := st.LogFrom(ctx, c.Session.ID, from, false)
-	if err != nil {
-		return err
+	if msgs, err = st.LogFrom(ctx, c.Session.ID, from, false); err != nil {
+		return e, nil, nil, err
 	}
-	before := c.tokens(current)
 	state, err := c.state(ctx, st)
 	if err != nil {
-		return err
+		return e, nil, nil, err
 	}
-	sums, err := st.Summaries(ctx, c.Session.ID)
-	if err != nil {
-		return err
+	if sums, err = st.Summaries(ctx, c.Session.ID); err != nil {
+		return e, nil, nil, err
 	}
 	var texts []history.Summary
 	for _, s := range sums {
 		texts = append(texts, history.Summary{From: s.From, Upto: s.Upto, Semantic: s.Semantic, Tools: s.Tools})
 	}
-	e := history.Begin(msgs, history.EpochOptions{
+	e = history.Begin(msgs, history.EpochOptions{
 		Budget: c.messageBudget(),
 		Tokens: func(m json.RawMessage) int { return c.app.meter.Correct(history.EstimateMessage(m)) },
 		ToolResult: func(id, text string) json.RawMessage {
@@ -136,6 +144,11 @@ func (c *Conversation) newEpoch(ctx context.Context, st *store.Store, current []
 		User:  llm.EncodeUser,
 		State: state, Facts: c.app.facts(), Summaries: texts, Running: running, Whole: whole,
 	})
+	return e, msgs, sums, nil
+}
+
+// goOnFrom records a new beginning and goes on from it.
+func (c *Conversation) goOnFrom(ctx context.Context, st *store.Store, e history.Epoch, msgs []core.StoredMessage, sums []store.Summary, before int, emit func(core.Event)) error {
 	// What was recorded is in force, also when the turn is being cancelled.
 	if err := st.Append(context.WithoutCancel(ctx), c.Session.ID, e.Messages...); err != nil {
 		return err

@@ -29,6 +29,13 @@ func (c *Conversation) Compact(ctx context.Context) (before, after int, err erro
 		return 0, 0, core.Errorf(core.KindUsage, "there is nothing to make room in yet")
 	}
 	before = c.tokens(c.history)
+	e, _, _, err := c.epoch(ctx, st, false)
+	if err != nil {
+		return before, before, err
+	}
+	if c.tokens(raws(e.Messages)) >= before && !c.unsound {
+		return before, before, core.Errorf(core.KindUsage, "there is nothing to make room in yet")
+	}
 	if err := c.newEpoch(ctx, st, c.history, false, func(core.Event) {}); err != nil {
 		return before, before, err
 	}

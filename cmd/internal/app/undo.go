@@ -299,7 +299,8 @@ type UndoResult struct {
 
 // Undo brings the paths that a turn changed back to what they were before it, as far as
 // nobody changed them since. id "" is the newest turn that is not undone yet.
-func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, error) {
+// With session, only turns of that conversation count when no id is given.
+func (a *App) Undo(ctx context.Context, id, session string, force bool) (UndoResult, error) {
 	res := UndoResult{Restored: []string{}, Removed: []string{}, Kept: []snapshot.Kept{}}
 	if id != "" {
 		if err := core.CheckID(id); err != nil {
@@ -316,7 +317,7 @@ func (a *App) Undo(ctx context.Context, id string, force bool) (UndoResult, erro
 	if err != nil {
 		return res, err
 	}
-	targets, err := pick(list, id, force)
+	targets, err := pick(list, id, session, force)
 	if err != nil {
 		return res, err
 	}
@@ -411,13 +412,13 @@ func (a *App) undo(ctx context.Context, target *SnapshotInfo, list []SnapshotInf
 // pick finds the records that an undo is about, the first first: the one that id names, or
 // without one the newest turn that is not undone, and before it those whose undo had to
 // leave something.
-func pick(list []SnapshotInfo, id string, force bool) ([]*SnapshotInfo, error) {
+func pick(list []SnapshotInfo, id, session string, force bool) ([]*SnapshotInfo, error) {
 	var found *SnapshotInfo
 	var turns []*SnapshotInfo
 	for i := range list {
 		r := &list[i]
 		if id == "" {
-			if r.Kind != "turn" {
+			if r.Kind != "turn" || session != "" && r.Session != session {
 				continue
 			}
 			if r.left() {

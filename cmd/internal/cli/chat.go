@@ -310,7 +310,7 @@ func (c *talk) paths(prefix string) []term.Candidate {
 	}
 	var out []term.Candidate
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), base) || e.Name() == ".git" || strings.HasPrefix(e.Name(), ".") && base == "" {
+		if !strings.HasPrefix(e.Name(), base) || e.Name() == ".git" || term.Clean(e.Name()) != e.Name() || strings.HasPrefix(e.Name(), ".") && base == "" {
 			continue
 		}
 		name := "@" + dir + e.Name()

@@ -75,7 +75,8 @@ func (c *talk) command(ctx context.Context, line string, steer func() []string) 
 	case "/sessions":
 		return false, c.sub(ctx, newSessions, "list", rest)
 	case "/undo":
-		if err := c.sub(ctx, newUndo, "", rest); err != nil {
+		// What another conversation has changed in this project is not this one's to undo.
+		if err := c.sub(ctx, newUndo, "", strings.TrimSpace(rest+" --session "+c.conv.Session.ID)); err != nil {
 			return false, err
 		}
 		return false, nil

@@ -10,6 +10,7 @@ import (
 
 func newUndo(f *factory) *cobra.Command {
 	var force bool
+	var session string
 	cmd := &cobra.Command{
 		Use: "undo [ID]", Short: f.p.T("Undo the file changes of the last turn, or of snapshot ID"), Args: rangeArgs(0, 1, "a snapshot ID"),
 		Long: f.p.T("Bring the files that a turn changed back to what they were before it, as far as nobody changed\n" +
@@ -25,7 +26,7 @@ func newUndo(f *factory) *cobra.Command {
 			if len(args) == 1 {
 				id = args[0]
 			}
-			res, err := a.Undo(cmd.Context(), id, force)
+			res, err := a.Undo(cmd.Context(), id, session, force)
 			if err != nil {
 				return err
 			}
@@ -56,6 +57,7 @@ func newUndo(f *factory) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, f.p.T("restore also what was changed since"))
+	cmd.Flags().StringVar(&session, "session", "", f.p.T("without an ID: only turns of this conversation"))
 	return cmd
 }
 

@@ -221,6 +221,7 @@ var chinese = map[string]string{
 	"list the tools, or lj tools …: /tools show NAME":               "列出工具，或 lj tools …：/tools show 名字",
 	"list what is remembered, or lj memory …: /memory search WORDS": "列出记忆，或 lj memory …：/memory search 词",
 	"list the versions of the system prompt, or lj prompts …":       "列出系统提示的版本，或 lj prompts …",
+	"without an ID: only turns of this conversation":                "不给 ID 时：只考虑这个会话的轮次",
 	"d shows the whole difference":                                  "d 显示全部差异",
 	"a picture for the model to see; may be repeated":               "给模型看的图片；可以重复",
 

@@ -113,6 +113,7 @@ func (e *Editor) Remember(s string) {
 }
 
 func (e *Editor) insert(s string) {
+	s = safe(s)
 	if n := len([]rune(s)); n > longPaste || strings.Count(s, "\n") >= longPasteLines {
 		e.pastes = append(e.pastes, s)
 		s = string(rune(firstPaste + len(e.pastes) - 1))
@@ -120,6 +121,15 @@ func (e *Editor) insert(s string) {
 	list := []rune(s)
 	e.text = append(e.text[:e.at], append(list, e.text[e.at:]...)...)
 	e.at += len(list)
+}
+
+// safe takes out of a text what must not reach the terminal as it is; tabs stay.
+func safe(s string) string {
+	parts := strings.Split(s, "\t")
+	for i, p := range parts {
+		parts[i] = Clean(p)
+	}
+	return strings.Join(parts, "\t")
 }
 
 func (e *Editor) save() {
@@ -458,7 +468,7 @@ func (e *Editor) tab(d int) {
 }
 
 func (e *Editor) replace(text string) {
-	list := []rune(text)
+	list := []rune(safe(text))
 	e.text = append(e.text[:e.menuFrom], append(list, e.text[e.at:]...)...)
 	e.at = e.menuFrom + len(list)
 }
