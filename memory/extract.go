@@ -76,6 +76,24 @@ func ParseExtraction(text string) []Extracted {
 	return out
 }
 
+// ErrNoList is returned for an answer to an extraction that can't be read.
+var ErrNoList = core.Errorf(core.KindFailed, "the answer holds no list of memories")
+
+// saysNothing says whether an answer without memories means that there are none: an empty
+// list, or words alone.
+func saysNothing(text string) bool {
+	text = strings.TrimSpace(thinking().ReplaceAllString(strings.TrimPrefix(text, "\ufeff"), ""))
+	if _, ok := extractionList(text); ok || text == "{}" {
+		return true
+	}
+	for _, m := range fences().FindAllStringSubmatch(text, -1) {
+		if _, ok := extractionList(strings.TrimSpace(m[1])); ok {
+			return true
+		}
+	}
+	return text != "" && (!strings.ContainsAny(text, "[]{}") || strings.Contains(text, "[]"))
+}
+
 func extractionList(text string) ([]Extracted, bool) {
 	v, n, err := lenientJSON(text, false)
 	if err != nil || strings.TrimSpace(text[n:]) != "" {
@@ -190,8 +208,12 @@ func (s *Service) Extract(ctx context.Context, ask Asker, log core.SessionLog, s
 		if err != nil {
 			return err
 		}
+		found := ParseExtraction(answer)
+		if len(found) == 0 && !saysNothing(answer) {
+			return ErrNoList // what was read is read again
+		}
 		var items []Item
-		for _, e := range ParseExtraction(answer) {
+		for _, e := range found {
 			it, ok := s.bear(s.item(e), ground)
 			if !ok {
 				rep.Dropped++

@@ -299,6 +299,8 @@ func (a *App) Extract(ctx context.Context, o ExtractOptions) (Extraction, error)
 	defer free()
 	ask := a.Cheap()
 	ask.Most = o.Tokens
+	var unread error // of conversations whose answer could not be read; they come again
+	row := 0
 	for _, id := range pending {
 		if ctx.Err() != nil || o.Sessions > 0 && out.Sessions == o.Sessions {
 			break
@@ -322,9 +324,18 @@ func (a *App) Extract(ctx context.Context, o ExtractOptions) (Extraction, error)
 				o.Events(core.Event{Type: core.EventMemory, Action: r.Action, ID: r.ID, Content: r.Content})
 			}
 		}
-		if err != nil {
+		if errors.Is(err, memory.ErrNoList) {
+			if unread, err, row = err, nil, row+1; row == unreadMost {
+				break // it is the model, not the conversation
+			}
+			continue
+		}
+		if row = 0; err != nil {
 			break
 		}
+	}
+	if err == nil {
+		err = unread
 	}
 	if core.KindOf(err) == core.KindLimit {
 		out.Reason, err = err.Error(), nil
@@ -341,6 +352,9 @@ func (a *App) Extract(ctx context.Context, o ExtractOptions) (Extraction, error)
 	}
 	return out, errors.Join(err, m.NoteExtraction(context.WithoutCancel(ctx), said))
 }
+
+// unreadMost is how many answers in a row may be unreadable until a pass ends.
+const unreadMost = 3
 
 // Remembered is a memory that background work changed.
 type Remembered struct {
