@@ -27,8 +27,6 @@ type Selection struct {
 	Rows int
 	// Dropped are the ids of those that the character budget left out.
 	Dropped []int64
-	// Unrelated is how many more there were that no word of the message bears on.
-	Unrelated int
 	// Overrun is by how many characters the ones that always stay exceed the budget.
 	Overrun int
 	// Method says how relevance was found: lexical, and why, or hybrid.
@@ -48,11 +46,6 @@ func (sel Selection) IDs() []int64 {
 const (
 	criticalShare = 10
 	smallStore    = 400 // up to so many rows, each is scored
-	handful       = 10  // up to so many rows, none is left out for saying nothing of the message
-
-	mostAsked = 150 // so many rows without a word in common are looked at for other forms of it
-
-	leastRelevance = 0.1 // the relevance of a row without a word in common
 )
 
 var quotas = []struct{ priority, n int }{{core.PriorityHigh, 3}, {core.PriorityMedium, 2}, {core.PriorityLow, 1}}
@@ -121,33 +114,6 @@ func relevanceOf(keywords, tags, topic string) float64 {
 		return 0.3
 	}
 	return min(max(2*float64(hits)/float64(n), 0.1), 1)
-}
-
-// bears returns a function that says whether a word of a message, in any of its forms or as
-// another word for it, is among keywords or tags.
-func (s *Service) bears(topic string) func(keywords, tags string) bool {
-	lex := lexiconOf()
-	var said map[string]bool
-	asked := 0
-	return func(keywords, tags string) bool {
-		if said == nil {
-			said = map[string]bool{}
-			for _, t := range tokens(s.cut, topic, true) {
-				if !t.stop {
-					said[synonymOf(lex, t.stem)] = true
-				}
-			}
-		}
-		if asked++; asked > mostAsked {
-			return false
-		}
-		for _, t := range tokens(s.cut, strings.ReplaceAll(keywords+"\n"+strings.ToLower(tags), "\n", " "), true) {
-			if !t.stop && said[synonymOf(lex, t.stem)] {
-				return true
-			}
-		}
-		return false
-	}
 }
 
 func hasLine(list, s string) bool {
@@ -240,16 +206,9 @@ func (s *Service) pick(ctx context.Context, r core.MemoryReader, topic string, n
 			}
 		}
 	}
-	// In more than a handful of rows, those on nothing of the message are left out. The
-	// reference fills up with them; without its own rules so does this.
-	some, bears := strings.TrimSpace(topic) != "", s.bears(low)
 	for _, k := range pool {
 		if len(order) >= limit {
 			break
-		}
-		if pins && some && total > handful && !taken[k.ID] && k.rel <= leastRelevance && !bears(k.Keywords, k.Tags) {
-			sel.Unrelated++
-			continue
 		}
 		take(k, "by score")
 	}

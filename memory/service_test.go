@@ -458,32 +458,6 @@ func TestExpiryAndNow(t *testing.T) {
 	}
 }
 
-// Of more than a handful, what no word of the message bears on is left out and counted;
-// CRITICAL and pinned rows and the best of each priority stay, and other forms of a word count.
-func TestUnrelated(t *testing.T) {
-	f := newService(t)
-	for i, w := range strings.Fields("apple bridge candle desert engine forest garden harbor island jungle kettle ladder") {
-		p := core.PriorityMedium
-		if i == 0 {
-			p = core.PriorityCritical
-		}
-		if _, err := f.Add(t.Context(), Item{Content: w + " belongs to " + strings.ToUpper(w[:1]) + w[1:] + " number " + strings.Repeat("x", i+3), Priority: &p, Pinned: i == 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.add(t, "releases are deployed by Ann")
-	sel, err := f.Select(t.Context(), "hello")
-	if err != nil || len(sel.Items) != 4 || sel.Unrelated != 9 { // CRITICAL, pinned, two MEDIUM
-		t.Errorf("%d chosen, %d unrelated of %d, %v", len(sel.Items), sel.Unrelated, sel.Rows, err)
-	}
-	if got := f.chosen(t, "who deploys a release?"); !strings.Contains(got, "deployed by Ann") {
-		t.Errorf("other forms: %s", got)
-	}
-	if sel, err := f.Select(t.Context(), ""); err != nil || len(sel.Items) != 13 {
-		t.Errorf("without a message: %d %v", len(sel.Items), err)
-	}
-}
-
 // Looking at another time judges by it and changes nothing; only maintenance does.
 func TestPeek(t *testing.T) {
 	f := newService(t)

@@ -221,7 +221,7 @@ func TestChatCommands(t *testing.T) {
 	x.see("planned")
 	x.see(" USD")
 	x.say("/compact\r")
-	x.see("tokens before")
+	x.see("would not be smaller")
 	x.say("/clear\r")
 	x.see("a new conversation")
 	x.say("/resume\r")

@@ -533,7 +533,7 @@ func TestTmuxOwnUndo(t *testing.T) {
 	}
 	p.say("/compact")
 	p.press("Enter")
-	p.see("there is nothing to make room in yet")
+	p.see("would not be smaller")
 	p.say("@osc")
 	p.press("Tab")
 	p.cursor("› @osc", 6)
@@ -549,5 +549,35 @@ func TestTmuxOwnUndo(t *testing.T) {
 	p.left()
 	if out, errs, status := u.run("undo"); status != 0 || !strings.Contains(out, "other.txt") {
 		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+}
+
+// Room is made where there is some to gain.
+func TestTmuxCompact(t *testing.T) {
+	var turns []llmtest.Turn
+	for range 6 {
+		turns = append(turns, llmtest.Turn{Calls: []llmtest.Call{bashCall("seq 1 3000")}}, llmtest.Turn{Text: "counted"})
+	}
+	s := llmtest.ForTest(t, append(turns, llmtest.Turn{Text: "still here"})...)
+	u := newUser(t, s.URL())
+	u.env = append(u.env, "LJ_MAX_CONTEXT_TOKENS=60000")
+	p := u.tmux(80, 24, nil, "--yolo")
+	p.see("/help lists the commands")
+	for i := range 6 {
+		p.say(fmt.Sprintf("count number %d", i))
+		p.press("Enter")
+		requestsOf(t, s, 2*i+2)
+		p.ended("2 requests")
+		p.until("the turn's end", func(screen string) bool { return strings.HasSuffix(screen, "\n\n›") })
+	}
+	p.say("/compact")
+	p.press("Enter")
+	p.see("tokens before")
+	p.say("and now?")
+	p.press("Enter")
+	p.see("still here")
+	list := requestsOf(t, s, 13)
+	if a, b := len(list[11].Body), len(list[12].Body); b*2 > a || !strings.Contains(string(list[12].Body), "count number 0") {
+		t.Errorf("the request before has %d bytes, the one after %d", a, b)
 	}
 }

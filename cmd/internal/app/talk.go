@@ -19,7 +19,8 @@ func (c *Conversation) WindowShare() int {
 	return min(100, 100*n/max(1, c.app.ContextWindow()))
 }
 
-// Compact begins a new epoch now and returns the tokens before and after.
+// Compact begins a new epoch now and returns the tokens before and after. Where that would gain
+// nothing, nothing changes and the two are equal.
 func (c *Conversation) Compact(ctx context.Context) (before, after int, err error) {
 	st, err := c.app.Store(ctx)
 	if err != nil {
@@ -34,7 +35,7 @@ func (c *Conversation) Compact(ctx context.Context) (before, after int, err erro
 		return before, before, err
 	}
 	if c.tokens(raws(e.Messages)) >= before && !c.unsound {
-		return before, before, core.Errorf(core.KindUsage, "there is nothing to make room in yet")
+		return before, before, nil // it would cost the server's cache and gain nothing
 	}
 	if err := c.newEpoch(ctx, st, c.history, false, func(core.Event) {}); err != nil {
 		return before, before, err

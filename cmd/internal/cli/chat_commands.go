@@ -129,7 +129,11 @@ func (c *talk) command(ctx context.Context, line string, steer func() []string) 
 		if err != nil {
 			return false, err
 		}
-		say("%s", c.f.p.T("about %d tokens before, %d after", before, after))
+		if after < before {
+			say("%s", c.f.p.T("about %d tokens before, %d after", before, after))
+		} else {
+			say("%s", c.f.p.T("about %d tokens; a digest would not be smaller, nothing is changed", before))
+		}
 		jobs, err := c.a.Jobs(ctx, c.conv.Session.ID)
 		if err != nil {
 			return false, err

@@ -24,6 +24,7 @@ type plainFace struct {
 	quiet  bool // thinking was told
 	args   map[string]string
 	last   time.Time
+	used   []core.Event // memories that this turn is given, not told yet
 }
 
 func newPlainFace(c *talk, f *factory) *plainFace {
@@ -54,6 +55,14 @@ func (p *plainFace) row(text string) {
 func (p *plainFace) event(e core.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if e.Type == core.EventMemory && e.Action == "used" {
+		p.used = append(p.used, e)
+		return
+	}
+	if len(p.used) > 0 {
+		p.row("lj: " + usedText(p.f, p.used))
+		p.used = nil
+	}
 	switch e.Type {
 	case core.EventReasoning:
 		if !p.quiet {

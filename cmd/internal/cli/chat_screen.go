@@ -33,6 +33,7 @@ type screenFace struct {
 	wake   chan struct{}
 
 	// Of run's goroutine.
+	used     []core.Event // memories that this turn is given, not told yet
 	print    []term.Block
 	md       term.Markdown
 	writing  bool // text of an answer is under way
@@ -320,6 +321,7 @@ func (u *screenFace) receive() {
 	for _, x := range list {
 		switch x := x.(type) {
 		case *textRun:
+			u.tellUsed()
 			u.thoughtOver()
 			u.writing = true
 			u.print = append(u.print, u.md.Write(x.b.String())...)
@@ -365,11 +367,25 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 }
 
+// tellUsed says on one line which memories the turn is given.
+func (u *screenFace) tellUsed() {
+	if len(u.used) > 0 {
+		u.textOver()
+		u.print = append(u.print, term.Text{Style: term.Dim, Text: "lj: " + usedText(u.f, u.used)})
+	}
+	u.used = nil
+}
+
 func (u *screenFace) happened(e core.Event) {
 	line := func(style term.Style, text string) {
 		u.textOver()
 		u.print = append(u.print, term.Text{Style: style, Text: text})
 	}
+	if e.Type == core.EventMemory && e.Action == "used" {
+		u.used = append(u.used, e)
+		return
+	}
+	u.tellUsed()
 	switch e.Type {
 	case core.EventReasoning:
 		if !u.thinking {

@@ -343,7 +343,7 @@ func newMemory(f *factory) *cobra.Command {
 						}
 						out = append(out, v)
 					}
-					return f.printJSON(map[string]any{"items": out, "rows": s.Rows, "dropped": len(s.Dropped), "unrelated": s.Unrelated, "overrun": s.Overrun, "method": s.Method})
+					return f.printJSON(map[string]any{"items": out, "rows": s.Rows, "dropped": len(s.Dropped), "overrun": s.Overrun, "method": s.Method})
 				}
 				for _, it := range s.Items {
 					row(it.Memory)
@@ -353,9 +353,6 @@ func newMemory(f *factory) *cobra.Command {
 				}
 				if explain {
 					fmt.Fprintln(f.Err, "lj: "+f.p.T("%d rows to choose from, found by: %s", s.Rows, f.p.Tell(s.Method)))
-				}
-				if explain && s.Unrelated > 0 {
-					fmt.Fprintln(f.Err, "lj: "+f.p.T("%d more are left out: no word of the message bears on them", s.Unrelated))
 				}
 				if s.Overrun > 0 {
 					fmt.Fprintln(f.Err, "lj: "+f.p.T("the memories that always stay are %d characters over the budget", s.Overrun))

@@ -9,6 +9,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/lingjiyidong/lj/cmd/internal/app"
+	"github.com/lingjiyidong/lj/cmd/internal/term"
 	"github.com/lingjiyidong/lj/core"
 )
 
@@ -49,24 +50,27 @@ func (p *progress) event(e core.Event) {
 
 // tellUsed says on one line which memories the turn is given.
 func (p *progress) tellUsed() {
-	list := p.used
-	p.used = nil
-	switch len(list) {
-	case 0:
-	case 1:
-		p.line("lj: %s", p.f.p.T("memory %s: %s", p.f.did("used"), runewidth.Truncate(oneLine(list[0].Content), 100, "…")))
-	default:
-		const most = 10
-		var ids []string
-		for i, e := range list {
-			if i == most {
-				ids = append(ids, "…")
-				break
-			}
-			ids = append(ids, e.ID)
-		}
-		p.line("lj: %s", p.f.p.T("memory: %d notes used (%s)", len(list), strings.Join(ids, ", ")))
+	if len(p.used) > 0 {
+		p.line("lj: %s", usedText(p.f, p.used))
 	}
+	p.used = nil
+}
+
+// usedText names the memories that a turn is given: one by its text, several by their ids.
+func usedText(f *factory, list []core.Event) string {
+	if len(list) == 1 {
+		return f.p.T("memory %s: %s", f.did("used"), runewidth.Truncate(term.Clean(oneLine(list[0].Content)), 100, "…"))
+	}
+	const most = 10
+	var ids []string
+	for i, e := range list {
+		if i == most {
+			ids = append(ids, "…")
+			break
+		}
+		ids = append(ids, e.ID)
+	}
+	return f.p.T("memory: %d notes used (%s)", len(list), strings.Join(ids, ", "))
 }
 
 // end says how the turn ended where it did not simply end well.
