@@ -42,10 +42,24 @@ var (
 	describingHan = `的必空存在由见请找问加至少不需要可位字随机动态定期自管理保生期更换统同上默无没多长短强弱大小数符号以内格式用从按和与什么哪吗谁秘敏感明文哈希公享重安全前后一每`
 )
 
+// namesCredential says whether a part of each word for a credential is in a line.
+func namesCredential(line string) bool {
+	low := strings.ToLower(line)
+	for _, w := range []string{"pass", "pwd", "pin", "key", "token", "secret", "credential", "密", "口令", "通行码", "私钥", "令牌", "凭证", "凭据"} {
+		if strings.Contains(low, w) {
+			return true
+		}
+	}
+	return false
+}
+
 // tellsCredential says whether a text tells a password, a key or a token, in words: "my
 // password is hunter2". What only describes one ("is required", "至少 12 位") does not.
 func tellsCredential(text string) bool {
 	for line := range strings.SplitSeq(text, "\n") {
+		if !namesCredential(line) {
+			continue // the expressions cost far more than a look
+		}
 		rest := line
 		for n := 0; n < 8; n++ {
 			m := passwordIs().FindStringSubmatchIndex(rest)
