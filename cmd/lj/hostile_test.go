@@ -313,6 +313,16 @@ echo over
 			t.Fatalf("git status in %s ran a program", d)
 		}
 	}
+	// The same for one typed call.
+	if err := os.WriteFile(filepath.Join(u.project, "typed.sh"), []byte("git init -q typed && git -C typed config core.fsmonitor 'touch "+proof+"; false'"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, status := u.run("tools", "call", "bash", `{"command":"sh typed.sh"}`); status != 5 || !strings.Contains(errs, "typed/.git/config") {
+		t.Errorf("a typed call: status %d: %s%s", status, out, errs)
+	}
+	if _, err := os.Stat(filepath.Join(u.project, "typed/.git/config")); err == nil {
+		t.Error("what a typed call made is still there")
+	}
 	if out := git(filepath.Join(u.project, "plain"), "rev-parse", "--git-dir"); strings.TrimSpace(out) != ".git" {
 		t.Errorf("a harmless new repository is gone: %s", out)
 	}

@@ -21,29 +21,12 @@ const maxConfig = 1 << 20
 // to one, makes git run programs: hooks, and keys of its configuration (see git-config(1)).
 // What can't be read counts too. It is meant for repositories whose origin is not known.
 func RunsPrograms(git string) (list []Program) {
-	dir := git
-	if fi, err := os.Lstat(git); err != nil {
-		return nil
-	} else if !fi.IsDir() {
-		b, err := os.ReadFile(git)
-		if err != nil || len(b) > maxConfig {
-			return []Program{{git, "it can't be read"}}
-		}
-		to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
-		if !ok {
-			return nil // git refuses it
-		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(git), to)
-		}
-		dir = to
+	dir := Dir(git)
+	if dir == "" {
+		return nil // git refuses it
 	}
 	dirs := []string{dir}
-	if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil && len(b) < 64<<10 {
-		c := strings.TrimSpace(string(b))
-		if !filepath.IsAbs(c) {
-			c = filepath.Join(dir, c)
-		}
+	if c := CommonDir(dir); c != dir {
 		dirs = append(dirs, c)
 	}
 	for _, d := range dirs {

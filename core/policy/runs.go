@@ -46,7 +46,7 @@ func codeWord(name, sub string) bool {
 		return in(sub, "run", "exec", "build", "compose")
 	case "kubectl":
 		return in(sub, "run", "exec", "debug")
-	case "rustup", "dotnet", "hatch", "pdm", "rye", "poetry", "swift", "zig", "dart", "flutter", "composer", "mix", "vagrant", "adb", "ip", "knife", "gcloud":
+	case "rustup", "dotnet", "hatch", "pdm", "rye", "swift", "zig", "dart", "flutter", "composer", "mix", "vagrant", "adb", "ip", "knife", "gcloud":
 		return in(sub, "run", "run-script", "exec", "shell", "ssh", "netns")
 	case "gh":
 		return in(sub, "alias", "extension")
@@ -98,11 +98,11 @@ func codeFlags(name, sub string) []string {
 	case "gcc", "g++", "cc", "c++", "clang", "clang++", "c89", "c99", "cpp", "gfortran":
 		return []string{"-wrapper", "-specs", "--specs", "-fplugin", "-B", "-load", "-fpass-plugin"}
 	case "ld", "gold", "lld", "mold", "ar", "nm", "ranlib":
-		return []string{"-plugin", "--plugin", "-run"}
+		return []string{"-plugin", "--plugin"}
 	case "apt", "apt-get", "apt-cache":
 		return []string{"-o", "--option", "-c", "--config-file"}
 	case "dpkg":
-		return []string{"--pre-invoke", "--post-invoke", "--force-hooks"}
+		return []string{"--pre-invoke", "--post-invoke"}
 	case "dnf", "yum", "pacman":
 		return []string{"-c", "--config", "--setopt", "--hookdir"}
 	case "rpm", "rpmquery", "rpmbuild":
@@ -125,14 +125,10 @@ func codeFlags(name, sub string) []string {
 		return []string{"-shell-escape", "--shell-escape", "-enable-write18", "--enable-write18"}
 	case "eslint", "prettier", "stylelint", "webpack", "babel", "rollup", "vite":
 		return []string{"-c", "--config", "--plugin", "--rulesdir", "--resolve-plugins-relative-to"}
-	case "pip", "pip3":
-		return []string{"--python", "--config-settings", "--global-option", "--build-option"}
 	case "less", "more":
 		return []string{"+", "-k", "--lesskey-src", "--lesskey-file"}
-	case "scrot", "xdotool":
-		return []string{"-e", "--exec", "exec"}
-	case "vipe", "journalctl", "systemctl":
-		return []string{"edit"}
+	case "xdotool":
+		return []string{"exec"}
 	case "tar":
 		return []string{"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command",
 			"--info-script", "--new-volume-script", "-F"}

@@ -121,13 +121,7 @@ func commonGitDir(project string) string {
 	if dir == "" {
 		return ""
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
-		c := strings.TrimSpace(string(b))
-		if !filepath.IsAbs(c) {
-			c = filepath.Join(dir, c)
-		}
-		dir = c
-	}
+	dir = gitrepo.CommonDir(dir)
 	if b, err := os.ReadFile(filepath.Join(dir, "config")); err != nil || strings.Contains(strings.ToLower(string(b)), "objectformat") {
 		return ""
 	}
@@ -135,28 +129,7 @@ func commonGitDir(project string) string {
 }
 
 // workGitDir is the git directory of this work tree: where its index is.
-func workGitDir(project string) string {
-	dir := filepath.Join(project, ".git")
-	fi, err := os.Stat(dir)
-	if err != nil {
-		return ""
-	}
-	if fi.IsDir() {
-		return dir
-	}
-	b, err := os.ReadFile(dir)
-	if err != nil {
-		return ""
-	}
-	p, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
-	if !ok {
-		return ""
-	}
-	if !filepath.IsAbs(p) {
-		p = filepath.Join(project, p)
-	}
-	return p
-}
+func workGitDir(project string) string { return gitrepo.Dir(filepath.Join(project, ".git")) }
 
 // Include adds paths (relative to the project, with slashes) that are recorded even when
 // git ignores them: files that a tool is about to change by name.

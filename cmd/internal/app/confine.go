@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/gitrepo"
 	"github.com/lingjiyidong/lj/core/sandbox"
 	"github.com/lingjiyidong/lj/plugins/builtin/bash"
 )
@@ -21,14 +22,10 @@ const profileEnv = "LJ_PLUGIN_PROFILE"
 func guardFiles(project string) (protect, pin []string) {
 	git := filepath.Join(project, ".git")
 	dirs := []string{git}
-	if p := linkedDir(git); p != "" {
+	if p := gitrepo.Dir(git); p != "" && p != git {
 		// A linked work tree: its own and the common directory.
 		dirs = append(dirs, p)
-		if c, err := os.ReadFile(filepath.Join(p, "commondir")); err == nil {
-			common := strings.TrimSpace(string(c))
-			if !filepath.IsAbs(common) {
-				common = filepath.Join(p, common)
-			}
+		if common := gitrepo.CommonDir(p); common != p {
 			dirs = append(dirs, common)
 		}
 		protect = append(protect, git)
@@ -62,26 +59,6 @@ func guardFiles(project string) (protect, pin []string) {
 		protect = append(protect, filepath.Join(agent, "config.yaml"))
 	}
 	return protect, pin
-}
-
-// linkedDir is the git directory that a file named .git leads to, "" where it is none.
-func linkedDir(file string) string {
-	fi, err := os.Lstat(file)
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > 64<<10 {
-		return ""
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	p, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
-	if !ok {
-		return ""
-	}
-	if !filepath.IsAbs(p) {
-		p = filepath.Join(filepath.Dir(file), p)
-	}
-	return filepath.Clean(p)
 }
 
 // below lists what decides about running programs in the repositories that a repository

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lingjiyidong/lj/core"
+	"github.com/lingjiyidong/lj/core/gitrepo"
 	"github.com/lingjiyidong/lj/core/workspace"
 	"github.com/lingjiyidong/lj/prompts"
 )
@@ -161,22 +162,9 @@ func inside(path, dir string) bool {
 
 // gitBranch reads the branch without starting git: "on branch main", "detached at 1234567".
 func gitBranch(project string) string {
-	dir := filepath.Join(project, ".git")
-	if fi, err := os.Lstat(dir); err != nil {
+	dir := gitrepo.Dir(filepath.Join(project, ".git"))
+	if dir == "" {
 		return ""
-	} else if fi.Mode().IsRegular() {
-		b, err := os.ReadFile(dir)
-		if err != nil {
-			return ""
-		}
-		p, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
-		if !ok {
-			return ""
-		}
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(project, p)
-		}
-		dir = p
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "HEAD"))
 	if err != nil {

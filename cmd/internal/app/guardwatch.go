@@ -154,6 +154,13 @@ func (s *turnSession) guarded(confined bool, call core.ToolCall, f func() (core.
 	return res, err
 }
 
+// settle looks at what the commands so far have made; call is named for what it finds.
+func (s *turnSession) settle(call core.ToolCall) {
+	if said := s.app.settleGuards(); said != "" {
+		s.took(said, call)
+	}
+}
+
 // took tells and records what was taken away.
 func (s *turnSession) took(said string, call core.ToolCall) {
 	s.app.opt.Warn(said)

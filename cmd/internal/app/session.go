@@ -123,9 +123,7 @@ func (s *turnSession) run(ctx context.Context, tool core.Tool, call core.ToolCal
 	}
 	if d.Unconfined && spec.Name == "bash" {
 		// What runs unconfined meets only what was there before the turn's commands.
-		if said := s.app.settleGuards(); said != "" {
-			s.took(said, call)
-		}
+		s.settle(call)
 		tool = s.box.unconfined()
 	}
 	var out output = &agent.Bounded{Decode: s.box.decoder(), Next: sink, Keep: func() (agent.Kept, error) { return s.keep() }}

@@ -570,9 +570,13 @@ func (a *App) ToolCall(ctx context.Context, name string, args json.RawMessage, o
 	}
 	conv.Session.ID = "tools-call"
 	res, err := s.run(ctx, tool, call, d, nil)
+	s.settle(call)
 	s.finish(ctx)
 	if ctx.Err() != nil && (err != nil || res.IsError) {
 		return res, core.Errorf(core.KindInterrupted, "interrupted")
+	}
+	if err == nil && len(s.denied) > 0 {
+		err = core.Errorf(core.KindDenied, "the call met a wall: %s", s.denied[0].Rule)
 	}
 	return res, err
 }

@@ -390,9 +390,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	})
 	c.history = out.Messages
 	c.remember(ctx, st, model)
-	if said := c.app.settleGuards(); said != "" {
-		session.took(said, core.ToolCall{Name: "bash", Arguments: "{}"})
-	}
+	session.settle(core.ToolCall{Name: "bash", Arguments: "{}"})
 	session.finish(ctx)
 	if err := c.keepMemories(context.WithoutCancel(ctx), o, out.Stop, emit); err != nil {
 		emit(core.Event{Type: core.EventNotice, Text: "what was to be remembered is not stored: " + err.Error()})

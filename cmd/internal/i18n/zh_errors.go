@@ -559,6 +559,7 @@ var told = [...]form{
 	{"check embedding.base_url and embedding.model", "检查 embedding.base_url 和 embedding.model"},
 	{"%s refused the request: %w", "%s 拒绝了请求：%w"},
 	{"start a new session, or set max_context_tokens to the model's real size", "开始新会话，或把 max_context_tokens 设为模型的实际大小"},
+	{"the call met a wall: %s", "调用碰到了一道墙：%s"},
 	{"the answer holds no list of memories", "回答里没有记忆列表"},
 	{"%s wants a key and none is set (%w)", "%s 需要密钥，但没有设置（%w）"},
 	{"set %s", "请设置 %s"},

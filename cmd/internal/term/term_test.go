@@ -254,6 +254,29 @@ func typed(e *Editor, t *testing.T, s string) (last Action) {
 	return last
 }
 
+// Whatever comes into the editor, by the history, a draft or a completion, nothing of it
+// steers the terminal.
+func TestEditorHoldsNoControls(t *testing.T) {
+	const bad = "a\x1b]0;PWNED\ab\x1b[31m\u202ec\td"
+	e := &Editor{Complete: func(string) (int, []Candidate) { return 0, []Candidate{{Text: bad}} }}
+	check := func(how string) {
+		t.Helper()
+		rows, _, prefix := e.View(Theme{}, "› ", 60, 10)
+		if all := strings.Join(rows, "") + prefix + e.Text(); strings.ContainsAny(all, "\x1b\a\u202e") || !strings.Contains(all, "PWNED") {
+			t.Errorf("%s: %q", how, all)
+		}
+	}
+	e.Set(bad)
+	check("set")
+	e.Set("a")
+	e.tab(1)
+	check("completed")
+	e.Take()
+	e.Remember(bad)
+	e.travel(-1)
+	check("from the history")
+}
+
 func TestEditor(t *testing.T) {
 	const left, up, down = "\x1b[D", "\x1b[A", "\x1b[B"
 	e := &Editor{}
