@@ -41,13 +41,14 @@ type ToolCall struct {
 }
 
 // Usage counts what requests cost, in tokens as the server reported them. The zero value
-// is no cost. Reported is false when at least one answer came without figures; then the
-// numbers are too low and every display must say so.
+// is no cost. Requests are those that were sent, each repetition counted. Where Unreported
+// is not 0 the tokens are too low and every display must say so.
 type Usage struct {
 	Requests         int `json:"requests"`
 	PromptTokens     int `json:"prompt_tokens"`
 	CachedTokens     int `json:"cached_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
+	Refused          int `json:"-"` // requests that were sent and had no answer
 	Unreported       int `json:"-"` // requests whose answer carried no usage
 	Guessed          int `json:"-"` // tokens that those are guessed at
 }
@@ -58,9 +59,13 @@ func (u *Usage) Add(v Usage) {
 	u.PromptTokens += v.PromptTokens
 	u.CachedTokens += v.CachedTokens
 	u.CompletionTokens += v.CompletionTokens
+	u.Refused += v.Refused
 	u.Unreported += v.Unreported
 	u.Guessed += v.Guessed
 }
+
+// Answered is how many requests had an answer, or the beginning of one.
+func (u Usage) Answered() int { return u.Requests - u.Refused }
 
 // Spent is what limits count: the reported tokens and the guessed ones.
 func (u Usage) Spent() int { return u.Total() + u.Guessed }

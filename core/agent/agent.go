@@ -393,9 +393,10 @@ func (t *turn) count(u core.Usage) {
 	if u.Requests == 0 {
 		return
 	}
-	if u.PromptTokens > 0 {
+	switch {
+	case u.PromptTokens > 0:
 		t.lastIn = u.PromptTokens
-	} else {
+	case u.Answered() > 0:
 		// No report: the guess counts, so that the budget still holds.
 		t.cfg.Budget.Add(t.cfg.Estimate(t.msgs[:min(t.sent, len(t.msgs))]...) + t.cfg.Estimate(t.in.Tools))
 	}

@@ -130,7 +130,8 @@ type Response struct {
 	// empty must be answered, not run.
 	Message      core.Message
 	FinishReason string // as the server said it; "stop" or "tool_calls" where it said nothing
-	// Usage counts as requests those that the server began to answer.
+	// Usage counts as requests all that were sent whole, also those that were refused, never
+	// answered, or repeated; Refused says how many had no answer.
 	Usage    core.Usage
 	Attempts int // HTTP requests sent
 }
@@ -274,6 +275,7 @@ type failure struct {
 	most   int           // retries for this kind of failure; 0 means the client's
 	after  time.Duration // what the server asked for; negative for nothing
 	begun  bool          // the server had begun to answer
+	sent   bool          // the request had left whole, answered or not
 }
 
 // Stream sends one request and returns the whole answer. Pieces are given to out, in
@@ -324,12 +326,16 @@ func (c *Client) Stream(ctx context.Context, r Request, out func(Delta)) (Respon
 			}
 			return res, nil
 		}
-		if f.begun {
+		switch {
+		case f.begun:
 			res.Usage.Requests++
 			res.Usage.Add(a.usage)
 			if !a.reported {
 				res.Usage.Unreported++
 			}
+		case f.sent:
+			res.Usage.Requests++
+			res.Usage.Refused++
 		}
 		if err := ctx.Err(); err != nil {
 			res.Message = a.partial()
@@ -402,10 +408,15 @@ func backoff(n int) time.Duration {
 }
 
 // once is one attempt. It returns nil when a holds a whole answer.
-func (c *Client) once(parent context.Context, r *Request, model string, sh shape, a *answer) *failure {
+func (c *Client) once(parent context.Context, r *Request, model string, sh shape, a *answer) (f *failure) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	x := &exchange{body: c.assemble(r, model, sh), header: c.headers(r), keep: true}
+	defer func() {
+		if f != nil {
+			f.sent = x.resp != nil || x.sent.Load()
+		}
+	}()
 	w := newWatch(cancel, c.cfg.FirstByteTimeout, c.cfg.IdleTimeout, c.cfg.KeepAliveTimeout)
 	defer w.timer.Stop()
 

@@ -477,6 +477,31 @@ func TestRetryAfterIsObeyed040(t *testing.T) {
 	if sc.resets != 0 {
 		t.Errorf("%d resets of nothing", sc.resets)
 	}
+	if u := res.Usage; u.Requests != 3 || u.Refused != 2 || u.Answered() != 1 || u.Unreported != 0 {
+		t.Errorf("usage %+v: three requests were sent, one was answered", u)
+	}
+}
+
+// What was sent is counted, whatever came of it; what never left is not.
+func TestSentRequestsAreCounted(t *testing.T) {
+	refuse := start(t, llmtest.Options{}, llmtest.Turn{Status: 401, Body: `{"error":{"message":"no"}}`})
+	silent := start(t, llmtest.Options{}, llmtest.Turn{Silence: time.Hour, Times: -1})
+	gone := start(t, llmtest.Options{})
+	gone.Close()
+	for _, x := range []struct {
+		name string
+		s    *llmtest.Server
+		want int
+	}{{"refused", refuse, 1}, {"silent", silent, 2}, {"not there", gone, 0}} {
+		c := client(t, x.s.URL(), func(c *llm.Config) { c.FirstByteTimeout = 50 * time.Millisecond })
+		res, err := c.Stream(t.Context(), llm.Request{Messages: hello}, nil)
+		if u := res.Usage; err == nil || u.Requests != x.want || u.Refused != x.want || u.Total() != 0 {
+			t.Errorf("%s: usage %+v, want %d requests; %v", x.name, u, x.want, err)
+		}
+		if n := len(x.s.Requests()); n != x.want {
+			t.Errorf("%s: the server saw %d requests", x.name, n)
+		}
+	}
 }
 
 func TestRetryAfterDate(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -58,8 +60,9 @@ type exchange struct {
 	keep   bool        // leave the body of a good answer unread
 
 	resp *http.Response
-	data []byte // the body of a refusal, or of an answer that is not kept
-	err  error  // the transport's error
+	data []byte      // the body of a refusal, or of an answer that is not kept
+	err  error       // the transport's error
+	sent atomic.Bool // the whole request was written to a connection
 }
 
 type exchangeKey struct{}
@@ -84,7 +87,12 @@ func (h hook) Do(req *http.Request) (*http.Response, error) {
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
 		req.Body, _ = req.GetBody()
 	}
-	x.resp, x.err = h.http.Do(req)
+	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
+		if i.Err == nil {
+			x.sent.Store(true)
+		}
+	}}
+	x.resp, x.err = h.http.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if x.err != nil {
 		return nil, x.err
 	}

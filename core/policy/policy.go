@@ -121,6 +121,15 @@ func CheckRule(text string) error {
 	return err
 }
 
+// RuleTool is the name of the tool that a rule is about, "" where text is no rule.
+func RuleTool(text string) string {
+	r, err := parseRule(text)
+	if err != nil {
+		return ""
+	}
+	return r.tool
+}
+
 // Grant allows what a rule matches from now on, for as long as this policy lives. Walls,
 // ask rules and deny rules stay above it.
 func (p *Policy) Grant(text string) error {

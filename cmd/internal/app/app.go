@@ -47,6 +47,9 @@ type Options struct {
 	Now  func() time.Time
 	// Approve asks a person a yes-or-no question outside of a turn; nil: nobody can be asked.
 	Approve func(ctx context.Context, question string) (bool, error)
+	// Tolerate opens lj with settings files that can't be read, without them: for looking
+	// at what is wrong, not for work.
+	Tolerate bool
 }
 
 // App is one run of lj. Parts are made when they are first asked for. Safe for use by
@@ -70,6 +73,8 @@ type App struct {
 	commands atomic.Bool
 	held     map[string]*os.File // locks of sessions, by id
 	guards   guardWatch
+	// rulesTold are the warnings about rules without a tool that were given.
+	rulesTold []string
 	// background is what runs beside the work; Close waits for it.
 	background sync.WaitGroup
 	kitMu      sync.Mutex
@@ -101,11 +106,14 @@ func Open(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a.Home = home
+	if fi, err := os.Stat(home); err == nil && !fi.IsDir() && !o.Tolerate {
+		return nil, core.Errorf(core.KindConfig, "LJ_HOME %s is not a directory", home).Hint("set LJ_HOME to a directory that you can write to")
+	}
 	if a.Project, err = FindProject(o.Dir); err != nil {
 		return nil, err
 	}
 	cfg, err := LoadConfig(ConfigOptions{
-		Home: a.Home, File: o.ConfigFile, Project: a.Project, Environ: o.Environ, Flags: o.Flags,
+		Home: a.Home, File: o.ConfigFile, Project: a.Project, Environ: o.Environ, Flags: o.Flags, Tolerate: o.Tolerate,
 		IsTrusted: func(path, digest string) bool { return a.isTrusted(ctx, path, digest) },
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/viper"
@@ -27,7 +28,9 @@ type Config struct {
 	flags   map[string]any
 	// Warnings are the lines about keys and values that were not used.
 	Warnings []string
-	env      func(string) string
+	// Broken are the errors of files that could not be read, where Tolerate left them out.
+	Broken []error
+	env    func(string) string
 	// ProjectFile is .agent/config.yaml where it exists, with its digest and whether the
 	// user trusts it.
 	ProjectFile, ProjectDigest string
@@ -43,6 +46,9 @@ type ConfigOptions struct {
 	Environ []string
 	// Flags are settings given on the command line, by key.
 	Flags map[string]any
+	// Tolerate leaves out files that can't be read or parsed, and keeps their errors in
+	// Broken: for looking at what is wrong, not for work.
+	Tolerate bool
 	// IsTrusted says whether the user trusts a project file with this digest.
 	IsTrusted func(path, digest string) bool
 }
@@ -72,21 +78,28 @@ func LoadConfig(o ConfigOptions) (*Config, error) {
 		}
 		c.sources[k.name] = "built-in"
 	}
+	broken := func(err error) error {
+		if err != nil && o.Tolerate {
+			c.Broken = append(c.Broken, err)
+			return nil
+		}
+		return err
+	}
 	env, err := environment(o)
-	if err != nil {
+	if err := broken(err); err != nil {
 		return nil, err
 	}
 	c.env = func(name string) string { return env[name] }
 
 	user := o.UserFile()
 	vals, err := c.readFile(user, o.File != "")
-	if err != nil {
+	if err := broken(err); err != nil {
 		return nil, err
 	}
 	for name, fv := range vals {
 		c.set(name, fv.value, user)
 	}
-	if err := c.readProject(o); err != nil {
+	if err := broken(c.readProject(o)); err != nil {
 		return nil, err
 	}
 	c.readEnv(env)
@@ -108,14 +121,16 @@ func (c *Config) warn(format string, a ...any) {
 	c.Warnings = append(c.Warnings, fmt.Sprintf(format, a...))
 }
 
-// environment is the process's environment over LJ_HOME/.env.
+// environment is the process's environment over LJ_HOME/.env. It is whole, but for what
+// the file holds, beside an error.
 func environment(o ConfigOptions) (map[string]string, error) {
 	env := map[string]string{}
 	path := filepath.Join(o.Home, ".env")
+	var bad error
 	if b, err := os.ReadFile(path); err == nil {
 		vals, err := gotenv.StrictParse(bytes.NewReader(b))
 		if err != nil {
-			return nil, core.Errorf(core.KindConfig, "%s: %w", path, err).Hint("write one NAME=value on each line")
+			bad = core.Errorf(core.KindConfig, "%s: %w", path, err).Hint("write one NAME=value on each line")
 		}
 		for k, v := range vals {
 			env[k] = v
@@ -126,17 +141,17 @@ func environment(o ConfigOptions) (map[string]string, error) {
 			env[k] = v
 		}
 	}
-	return env, nil
+	return env, bad
 }
 
 // readFile reads one settings file. A missing one is empty unless it must exist.
 func (c *Config) readFile(path string, must bool) (map[string]fileValue, error) {
 	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && !must {
+	if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && !must {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, core.Errorf(core.KindConfig, "read settings: %w", err)
+		return nil, core.Errorf(core.KindConfig, "read settings: %w", err).Hint("make %s a file that you can read, or name another with -c", path)
 	}
 	root, err := parseYAML(path, b)
 	if err != nil {

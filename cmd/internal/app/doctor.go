@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,8 +50,15 @@ func (a *App) Doctor(ctx context.Context) []Check {
 		add("database", "ok", st.Path(), "")
 	}
 
-	if len(a.Config.Warnings) > 0 {
-		add("settings", "warn", strings.Join(a.Config.Warnings, "; "), "mend the keys named")
+	if broken := a.Config.Broken; len(broken) > 0 {
+		fixes := make([]string, len(broken))
+		details := make([]string, len(broken))
+		for i, err := range broken {
+			details[i], fixes[i] = err.Error(), core.NextOf(err)
+		}
+		add("settings", "fail", strings.Join(details, "; "), fixes[0])
+	} else if warnings := append(slices.Clone(a.Config.Warnings), a.UnknownRules(ctx)...); len(warnings) > 0 {
+		add("settings", "warn", strings.Join(warnings, "; "), "mend the keys named")
 	} else {
 		detail := a.UserFile()
 		if _, err := os.Stat(detail); errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +178,7 @@ func (a *App) tryGuard(ctx context.Context) Check {
 		return fail("no scratch project: %v", err)
 	}
 	opt := a.opt
-	opt.Dir, opt.Warn, opt.Flags = dir, nil, nil
+	opt.Dir, opt.Warn, opt.Flags, opt.Tolerate = dir, nil, nil, true
 	sub, err := Open(ctx, opt)
 	if err != nil {
 		return fail("%v", err)
@@ -193,6 +201,9 @@ func (a *App) tryGuard(ctx context.Context) Check {
 			if b, rerr := os.ReadFile(target); rerr == nil && string(b) == before {
 				continue
 			}
+		}
+		if b, rerr := os.ReadFile(target); err != nil && rerr == nil && string(b) == before {
+			return Check{"guard", "fail", fmt.Sprintf("it could not be tried: %v", err), firstOf(core.NextOf(err), "mend what fails above")}
 		}
 		return fail("%s %s was not refused", call.name, call.args)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -45,6 +46,58 @@ func (a *App) newGate(ctx context.Context, st *store.Store, c *Conversation, o T
 		return nil, err
 	}
 	return &gate{mode: mode, policy: p, ask: o.Ask, app: a, store: st, conv: c}, nil
+}
+
+// UnknownRules says of each rule in the settings, and of the further ones, whose tool there
+// is not: a mistyped rule allows and denies nothing.
+func (a *App) UnknownRules(ctx context.Context, further ...string) []string {
+	var rules []string
+	for _, key := range []string{"permissions.allow", "permissions.ask", "permissions.deny"} {
+		rules = append(rules, a.Config.Strings(key)...)
+	}
+	if rules = append(rules, further...); len(rules) == 0 {
+		return nil
+	}
+	box, err := a.toolbox(ctx)
+	if err != nil {
+		return nil // said where the tools are needed
+	}
+	if err := box.sync(ctx); err != nil {
+		return nil
+	}
+	var out []string
+	for _, text := range rules {
+		name := policy.RuleTool(text)
+		if name == "" {
+			continue // no rule at all: said where it is read
+		}
+		if _, ok := box.get(name); ok || box.offLive(ctx, name) != nil {
+			continue
+		}
+		line := fmt.Sprintf("rule %q: there is no tool %q, so it has no effect", text, name)
+		if n := core.Nearest(name, box.names()); n != "" {
+			line += fmt.Sprintf(" (did you mean %s?)", n)
+		}
+		if !slices.Contains(out, line) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// tellRules warns of rules without a tool, of each once.
+func (a *App) tellRules(ctx context.Context, further ...string) {
+	for _, line := range a.UnknownRules(ctx, further...) {
+		a.mu.Lock()
+		told := slices.Contains(a.rulesTold, line)
+		if !told {
+			a.rulesTold = append(a.rulesTold, line)
+		}
+		a.mu.Unlock()
+		if !told {
+			a.opt.Warn(line)
+		}
+	}
 }
 
 func (g *gate) Decide(spec core.ToolSpec, call core.ToolCall) core.Decision {

@@ -303,6 +303,7 @@ func (c *Conversation) run(ctx context.Context, o TurnOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	a.tellRules(ctx, append(append([]string{}, o.Allow...), o.Deny...)...)
 	// What came through a pipe beside a prompt is a file's text, not what a person typed.
 	hidden := false
 	if typed, piped := o.said(); piped != "" && strings.TrimSpace(typed) != "" {
@@ -533,7 +534,7 @@ func (m *model_) Ask(ctx context.Context, r agent.Request, d func(agent.Delta)) 
 		m.emit(core.Event{Type: core.EventNotice, Text: fmt.Sprintf("the model %s can't see pictures and is told so instead", m.model)})
 	}
 	switch {
-	case res.Usage.PromptTokens > 0 && res.Usage.Requests == 1:
+	case res.Usage.PromptTokens > 0 && res.Usage.Answered() == 1:
 		m.app.meter.Report(n, res.Usage.PromptTokens)
 	case res.Usage.Unreported > 0:
 		// The limits hold also where the server reports nothing.

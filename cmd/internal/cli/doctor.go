@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +13,13 @@ func newDoctor(f *factory) *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: f.p.T("Check what lj depends on"), Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := f.open(cmd.Context(), "")
+			// What is wrong with the settings is a check, and no reason to check nothing.
+			o := f.options(f.Dir)
+			if o.Dir == "" {
+				o.Dir = os.TempDir()
+			}
+			o.Tolerate, o.Warn = true, nil
+			a, err := app.Open(cmd.Context(), o)
 			if err != nil {
 				return err
 			}

@@ -79,10 +79,15 @@ func (f *factory) open(ctx context.Context, dir string) (*app.App, error) {
 	if dir == "" {
 		return nil, core.Errorf(core.KindConfig, "the working directory is gone").Hint("go to one that exists, or give --cwd DIR")
 	}
-	return app.Open(ctx, app.Options{
+	return app.Open(ctx, f.options(dir))
+}
+
+// options are those of every app of this command line.
+func (f *factory) options(dir string) app.Options {
+	return app.Options{
 		Environ: f.Environ, Dir: dir, ConfigFile: f.file, Flags: f.flags, Warn: f.warn, Version: f.Version, Self: f.Self,
 		Approve: f.approver(),
-	})
+	}
 }
 
 // approver asks a yes-or-no question on the terminal; nil where there is none.
