@@ -134,7 +134,11 @@ type server struct {
 	mu      sync.Mutex
 	running map[uint64]context.CancelFunc
 	active  atomic.Int64
-	idle    *time.Timer
+
+	calls      atomic.Int64 // that have ended
+	idle       *time.Timer
+	idleArmed  atomic.Bool
+	callsAtRun int64 // of the last run of idle
 
 	quitOnce sync.Once
 	quit     chan struct{}
@@ -159,7 +163,7 @@ func (s *server) run() error {
 		return err
 	}
 	s.quit = make(chan struct{})
-	s.idle = time.AfterFunc(time.Hour, debug.FreeOSMemory)
+	s.idle = time.AfterFunc(time.Hour, s.rest)
 	s.idle.Stop()
 
 	signals := make(chan os.Signal, 1)
@@ -179,13 +183,14 @@ func (s *server) run() error {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	srv := &http.Server{
-		Handler:   s,
-		Protocols: &protocols,
-		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: 1000},
-		ErrorLog:  log.New(io.Discard, "", 0),
+		Handler:     s,
+		Protocols:   &protocols,
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		ConnContext: withCoalescer,
+		ErrorLog:    log.New(io.Discard, "", 0),
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
+	go func() { served <- srv.Serve(coalescers{ln}) }()
 
 	line := "1|" + strconv.Itoa(protocolVersion) + "|unix|" + path + "|grpc|\n"
 	if _, err := syscall.Write(started.out, []byte(line)); err != nil {
@@ -230,6 +235,31 @@ func (s *server) hooks(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// restAfter is how long the process must have been idle to return memory.
+const restAfter = time.Second
+
+// ended notes the end of a call. A timer set or stopped wakes another thread, which costs
+// more than the rest of a small call: one that runs is left alone.
+func (s *server) ended() {
+	s.calls.Add(1)
+	s.active.Add(-1)
+	if !s.idleArmed.Swap(true) {
+		s.idle.Reset(restAfter)
+	}
+}
+
+// rest returns memory to the system when no call has run for a while.
+func (s *server) rest() {
+	n := s.calls.Load()
+	if s.active.Load() > 0 || n != s.callsAtRun {
+		s.callsAtRun = n
+		s.idle.Reset(restAfter)
+		return
+	}
+	s.idleArmed.Store(false)
+	debug.FreeOSMemory()
 }
 
 // orphaned ends this process and its group: the host is gone, or has given up asking.
@@ -335,12 +365,7 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.active.Add(1)
-	s.idle.Stop()
-	defer func() {
-		if s.active.Add(-1) == 0 {
-			s.idle.Reset(time.Second)
-		}
-	}()
+	defer s.ended()
 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -368,7 +393,9 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) {
 	} else {
 		res = Errorf("this process has no tool %q", req.tool)
 	}
-	out.end(encodeResultEvent(res))
+	event := encodeResultEvent(res)
+	announceEnd(r.Context(), len(event))
+	out.end(event)
 	w.Header()[http.TrailerPrefix+"Grpc-Status"] = []string{"0"}
 }
 

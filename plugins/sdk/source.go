@@ -2,7 +2,7 @@ package sdk
 
 import "embed"
 
-//go:embed doc.go tool.go context.go schema.go proto.go serve.go source.go
+//go:embed doc.go tool.go context.go schema.go proto.go serve.go coalesce.go source.go
 var source embed.FS
 
 // Source is the source of this package, tests left out: file names to contents. Written
