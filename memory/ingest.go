@@ -50,6 +50,7 @@ func (s *Service) IngestBatch(ctx context.Context, items []Item) ([]Result, erro
 	if len(good) == 0 {
 		return out, nil
 	}
+	defer s.keepStatements(len(good))()
 	// A batch of any size holds the write lock for a moment only.
 	const piece = 250
 	for from := 0; from < len(good); from += piece {

@@ -78,6 +78,7 @@ type Service struct {
 
 	mu    sync.Mutex
 	known map[string]*statement // analysed texts
+	keep  int                   // how many of them
 	rate  struct {
 		at   time.Time
 		days [3]int
@@ -87,7 +88,7 @@ type Service struct {
 // New returns a Service. It touches nothing until it is used.
 func New(c Config) *Service {
 	s := &Service{st: c.Store, cut: c.Cutter, project: c.Project, now: c.Now, loc: c.Location, mask: c.Mask, limit: c.Limit, budget: c.Budget, peek: c.Peek,
-		embed: c.Embedder, vectors: c.Vectors, known: map[string]*statement{}}
+		embed: c.Embedder, vectors: c.Vectors, known: map[string]*statement{}, keep: knownStatements}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -187,12 +188,31 @@ func (s *Service) statement(text string) *statement {
 	}
 	st = analyse(s.cut, text)
 	s.mu.Lock()
-	if len(s.known) >= 4096 {
+	if len(s.known) >= s.keep {
 		clear(s.known)
 	}
 	s.known[text] = st
 	s.mu.Unlock()
 	return st
+}
+
+// knownStatements is how many analysed texts are kept, some 3 kB each.
+const knownStatements = 4096
+
+// keepStatements lets a batch of n items keep what it will compare again: a row is like
+// many items. The function that it returns goes back to the usual bound.
+func (s *Service) keepStatements(n int) (back func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep = min(max(knownStatements, 16*n), 8*knownStatements)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.keep = knownStatements
+		if len(s.known) > s.keep {
+			s.known = map[string]*statement{}
+		}
+	}
 }
 
 // ParseID reads an id as people write it.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,14 +36,57 @@ type memoryTx struct {
 // and of others; what fn did counts when WriteMemory returns nil. fn must not use the
 // Store itself.
 func (s *Store) WriteMemory(ctx context.Context, fn func(core.MemoryWriter) error) error {
-	return s.Tx(ctx, func(tx *sql.Tx) error {
-		m := &memoryTx{on: tx, stmts: map[string]*sql.Stmt{}}
+	s.write.Lock()
+	defer s.write.Unlock()
+	return onConn(ctx, s.db, func(conn *sql.Conn) error {
+		m := &memoryTx{on: conn, stmts: map[string]*sql.Stmt{}}
 		defer m.close()
 		if err := fn(m); err != nil {
 			return err
 		}
 		return fault.Point("store.memory.before_commit")
 	})
+}
+
+// onConn is txOn without sql.Tx, which starts a goroutine for every query in it: with many
+// small queries that costs more than they do.
+func onConn(ctx context.Context, db *sql.DB, fn func(*sql.Conn) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
+		if ctx.Err() != nil {
+			// The lock may have come in the same moment.
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`)
+		}
+		return fmt.Errorf("begin: %w", err)
+	}
+	committed := false
+	defer func() {
+		if committed {
+			return
+		}
+		if _, undo := conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`); undo != nil {
+			// SQLite has rolled back by itself, or the connection is of no more use.
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+	}()
+	if err := fn(conn); err != nil {
+		return err
+	}
+	if err := fault.Point("store.tx.before_commit"); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if _, err := conn.ExecContext(context.WithoutCancel(ctx), `COMMIT`); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	committed = true
+	return fault.Point("store.tx.after_commit")
 }
 
 // memoryReader is the connection that memories are read on, kept with its prepared

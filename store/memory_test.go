@@ -1,7 +1,9 @@
 package store
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -88,5 +90,71 @@ func TestMigratesFromEveryVersion(t *testing.T) {
 				t.Errorf("%s %v", ok, err)
 			}
 		})
+	}
+}
+
+// A write that fails, panics or is cancelled leaves nothing behind, no lock either.
+func TestMemoryWriteThatEndsEarly(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "lj.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	add := func(ctx context.Context, w core.MemoryWriter, text string) {
+		t.Helper()
+		if _, err := w.AddMemory(ctx, core.Memory{Content: text, State: core.MemoryActive, Hash: text}, core.MemoryIndex{Words: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ends := map[string]func(){
+		"failed": func() {
+			gone := errors.New("gone")
+			if err := s.WriteMemory(t.Context(), func(w core.MemoryWriter) error { add(t.Context(), w, "failed"); return gone }); !errors.Is(err, gone) {
+				t.Errorf("failed: %v", err)
+			}
+		},
+		"panicked": func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is lost")
+				}
+			}()
+			_ = s.WriteMemory(t.Context(), func(w core.MemoryWriter) error { add(t.Context(), w, "panicked"); panic("x") })
+		},
+		"cancelled": func() {
+			err := s.WriteMemory(ctx, func(w core.MemoryWriter) error { add(ctx, w, "cancelled"); cancel(); return nil })
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		},
+	}
+	for name, end := range ends {
+		end()
+		// Another process writes at once, and what ended early is not there.
+		other, err := Open(t.Context(), s.Path(), Options{SkipCheck: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.WriteMemory(t.Context(), func(w core.MemoryWriter) error {
+			if same, err := w.MemoriesByHash(t.Context(), name, "*"); err != nil || len(same) != 0 {
+				t.Errorf("%s: %v %v", name, same, err)
+			}
+			add(t.Context(), w, "after "+name)
+			return nil
+		}); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.WriteMemory(t.Context(), func(w core.MemoryWriter) error {
+			if same, err := w.MemoriesByHash(t.Context(), "after "+name, "*"); err != nil || len(same) != 1 {
+				t.Errorf("after %s: %v %v", name, same, err)
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
 	}
 }

@@ -131,6 +131,9 @@ func dsn(path string, readOnly bool) string {
 		v.Set("mode", "ro")
 	} else {
 		v.Set("_journal_mode", "WAL")
+		// KiB per connection, taken as needed. With SQLite's 2 MB the index of some thousand
+		// memories is read again and again.
+		v.Set("_cache_size", "-16000")
 		v.Set("_synchronous", "NORMAL")
 	}
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: v.Encode()}).String()
