@@ -272,28 +272,18 @@ func (al alignment) near() float64 {
 
 // conflict says whether numbers, times or names differ: then the two are never the same.
 func (al alignment) conflict() bool {
-	kinds := func(list []slot) map[slotKind]map[string]bool {
-		out := map[slotKind]map[string]bool{}
-		for _, s := range list {
-			if s.kind != slotWord {
-				if out[s.kind] == nil {
-					out[s.kind] = map[string]bool{}
-				}
-				out[s.kind][s.key] = true
-			}
-		}
-		return out
-	}
-	ka, kb := kinds(al.a), kinds(al.b)
 	for _, k := range []slotKind{slotNumber, slotTime, slotName} {
-		onlyA, onlyB := false, false
-		for key := range ka[k] {
-			onlyA = onlyA || !kb[k][key] && !hasKey(al.b, key)
+		if hasOther(al.a, al.b, k) && hasOther(al.b, al.a, k) {
+			return true
 		}
-		for key := range kb[k] {
-			onlyB = onlyB || !ka[k][key] && !hasKey(al.a, key)
-		}
-		if onlyA && onlyB {
+	}
+	return false
+}
+
+// hasOther says whether a has something of a kind that b doesn't have as anything.
+func hasOther(a, b []slot, k slotKind) bool {
+	for _, s := range a {
+		if s.kind == k && !hasKey(b, s.key) {
 			return true
 		}
 	}

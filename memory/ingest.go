@@ -145,13 +145,13 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 		return Result{}, err
 	}
 	type found struct {
-		m core.Memory
+		m *core.Memory
 		v verdict
 	}
 	var merge, replace, link []found
-	for _, h := range hits {
-		f := found{h.Memory, compare(s.statement, s.statement(h.Memory.Content), p.st)}
-		if f.v.rel >= replaces && !s.sameScope(h.Memory, p.Item) {
+	for i := range hits {
+		f := found{&hits[i].Memory, compare(s.statement, s.statement(hits[i].Memory.Content), p.st)}
+		if f.v.rel >= replaces && !s.sameScope(*f.m, p.Item) {
 			f.v.rel = related
 		}
 		if f.m.Category == core.MemoryReflection {
@@ -168,7 +168,7 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 	}
 	sort.SliceStable(merge, func(i, j int) bool { return merge[i].v.score > merge[j].v.score })
 	if len(merge) > 0 {
-		return s.merge(ctx, w, merge[0].m, p, merge[0].v, now)
+		return s.merge(ctx, w, *merge[0].m, p, merge[0].v, now)
 	}
 	at := p.CreatedAt
 	if at.IsZero() || at.After(now) {
@@ -213,7 +213,7 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 			link = append(link, f)
 		case at.Before(f.m.ValidFrom):
 			if newer == nil || f.m.ValidFrom.After(newer.ValidFrom) {
-				newer = &f.m
+				newer = f.m
 			}
 		default:
 			kept = append(kept, f)
@@ -224,7 +224,7 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 	}
 	index := p.index
 	for _, f := range kept {
-		inherit(&m, f.m, p.st.retired)
+		inherit(&m, *f.m, p.st.retired)
 	}
 	if len(kept) > 0 {
 		index = indexOf(s.cut, m.Content, m.Tags, m.Context)
@@ -245,7 +245,7 @@ func (s *Service) ingestOne(ctx context.Context, w core.MemoryWriter, p *prepare
 		event(core.MemoryEvent{Memory: id, Action: "superseded", Other: newer.ID, Detail: "older than what is known"})
 	}
 	for _, f := range kept {
-		old := f.m
+		old := *f.m
 		rest := s.remainder(old.Content, f.v.clause, p.st)
 		old.State, old.SupersededBy, old.ValidTo, old.UpdatedAt = core.MemorySuperseded, id, at, now
 		pinned := old.Pinned
@@ -488,7 +488,7 @@ func (s *Service) similar(ctx context.Context, r core.MemoryReader, p *prepared)
 	if err != nil {
 		return nil, err
 	}
-	var hits []core.MemoryHit
+	hits := make([]core.MemoryHit, 0, 2*similarRows+4)
 	seen := map[int64]bool{}
 	add := func(q core.MemoryQuery) error {
 		q.Project, q.Column = s.scope(), "words"

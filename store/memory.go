@@ -548,7 +548,7 @@ func (m *memoryTx) MatchMemories(ctx context.Context, q core.MemoryQuery) ([]cor
 		return nil, err
 	}
 	defer rows.Close()
-	var out []core.MemoryHit
+	out := make([]core.MemoryHit, 0, min(max(q.Limit, 1), 16))
 	for rows.Next() {
 		out = append(out, core.MemoryHit{})
 		h := &out[len(out)-1]
