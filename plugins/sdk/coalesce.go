@@ -83,6 +83,14 @@ func announceEnd(ctx context.Context, n int) {
 	c.mu.Unlock()
 }
 
+// forgetEnds says that the process is about to end: nothing waits any more on the
+// connection of ctx.
+func forgetEnds(ctx context.Context) {
+	if c, ok := ctx.Value(coalescerKey{}).(*coalescer); ok {
+		c.expire()
+	}
+}
+
 func (c *coalescer) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 func (c *coalescer) Write(p []byte) (int, error) {
@@ -126,9 +134,6 @@ func (c *coalescer) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armed = false
-	if len(c.held) == 0 {
-		return
-	}
 	c.ending = 0
 	if err := c.flush(); err != nil {
 		c.err = err

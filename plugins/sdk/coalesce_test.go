@@ -115,6 +115,17 @@ func TestAnnouncedEndThatDoesNotCome(t *testing.T) {
 		}
 	}
 
+	// The last answer of a process leaves at once.
+	announceEnd(ctx, 10)
+	_, _ = c.Write(other)
+	forgetEnds(ctx)
+	_, _ = c.Write(other)
+	if len(arrived) != 2 {
+		t.Fatalf("%d writes, want 2", len(arrived))
+	}
+	next(t, arrived)
+	next(t, arrived)
+
 	// What is held when the connection is closed is written first.
 	announceEnd(ctx, 10)
 	_, _ = c.Write(other)

@@ -308,6 +308,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.unary(w, r, func([]byte) []byte { return []byte{0x08, 0x01} })
 	case "/plugin.GRPCController/Shutdown":
 		s.active.Add(1)
+		forgetEnds(r.Context())
 		s.unary(w, r, func([]byte) []byte { return nil })
 		if f, ok := w.(http.Flusher); ok {
 			f.Flush()
