@@ -120,12 +120,16 @@ func (c *coalescer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what is held first.
+// Close writes what is held first, unless the other end does not take it.
 func (c *coalescer) Close() error {
-	c.mu.Lock()
-	c.timer.Stop()
-	_ = c.flush()
-	c.mu.Unlock()
+	// A write that is under way, maybe blocked, ends with the connection.
+	if c.mu.TryLock() {
+		c.timer.Stop()
+		if len(c.held) > 0 && c.Conn.SetWriteDeadline(time.Now().Add(holdAtMost)) == nil {
+			_ = c.flush() // lost with the connection otherwise
+		}
+		c.mu.Unlock()
+	}
 	return c.Conn.Close()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -23,6 +24,8 @@ type recorder struct {
 
 func (r recorder) Write(p []byte) (int, error) { r.writes <- len(p); return len(p), nil }
 func (r recorder) Close() error                { return nil }
+
+func (r recorder) SetWriteDeadline(time.Time) error { return nil }
 
 type oneConn struct {
 	net.Listener
@@ -53,14 +56,15 @@ func next(t *testing.T, arrived <-chan int) int {
 	}
 }
 
+func write(t *testing.T, c net.Conn, b []byte) {
+	t.Helper()
+	if n, err := c.Write(b); err != nil || n != len(b) {
+		t.Fatal(n, err)
+	}
+}
+
 func TestAnswerLeavesInOneWrite(t *testing.T) {
 	c, ctx, arrived := coalesced(t)
-	write := func(b []byte) {
-		t.Helper()
-		if n, err := c.Write(b); err != nil || n != len(b) {
-			t.Fatal(n, err)
-		}
-	}
 	head, data, end := frameOf(frameHeaders, 4, "h"), frameOf(frameData, 0, "data"), frameOf(frameHeaders, 4|flagEndStream, "t")
 	whole := len(head) + len(data) + len(end)
 
@@ -68,10 +72,10 @@ func TestAnswerLeavesInOneWrite(t *testing.T) {
 	inOne := 0
 	for range 20 {
 		announceEnd(ctx, len(data))
-		write(head)
-		write(data[:3]) // a frame may come in pieces
-		write(data[3:])
-		write(end)
+		write(t, c, head)
+		write(t, c, data[:3]) // a frame may come in pieces
+		write(t, c, data[3:])
+		write(t, c, end)
 		n := next(t, arrived)
 		if n == whole {
 			inOne++
@@ -85,11 +89,11 @@ func TestAnswerLeavesInOneWrite(t *testing.T) {
 	}
 
 	// Without an announcement nothing waits.
-	write(head)
+	write(t, c, head)
 	if n := next(t, arrived); n != len(head) {
 		t.Errorf("%d bytes arrived, not the %d of the header", n, len(head))
 	}
-	write(data)
+	write(t, c, data)
 	if n := next(t, arrived); n != len(data) {
 		t.Errorf("%d bytes arrived, not the %d of the data", n, len(data))
 	}
@@ -107,9 +111,7 @@ func TestAnnouncedEndThatDoesNotCome(t *testing.T) {
 			t.Error("still waits for an end that does not come")
 		}
 		co.mu.Unlock()
-		if _, err := c.Write(other); err != nil {
-			t.Fatal(err)
-		}
+		write(t, c, other)
 		if n := next(t, arrived); n != len(other) {
 			t.Fatalf("%d bytes arrived, want %d", n, len(other))
 		}
@@ -117,9 +119,9 @@ func TestAnnouncedEndThatDoesNotCome(t *testing.T) {
 
 	// The last answer of a process leaves at once.
 	announceEnd(ctx, 10)
-	_, _ = c.Write(other)
+	write(t, c, other)
 	forgetEnds(ctx)
-	_, _ = c.Write(other)
+	write(t, c, other)
 	if len(arrived) != 2 {
 		t.Fatalf("%d writes, want 2", len(arrived))
 	}
@@ -128,8 +130,10 @@ func TestAnnouncedEndThatDoesNotCome(t *testing.T) {
 
 	// What is held when the connection is closed is written first.
 	announceEnd(ctx, 10)
-	_, _ = c.Write(other)
-	_ = c.Close()
+	write(t, c, other)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if n := next(t, arrived); n != len(other) {
 		t.Fatalf("%d bytes arrived at the end, want %d", n, len(other))
 	}
@@ -139,11 +143,48 @@ func TestLongAnswersAreNotHeld(t *testing.T) {
 	c, ctx, arrived := coalesced(t)
 	announceEnd(ctx, holdBytes)
 	data := frameOf(frameData, 0, "x")
-	_, _ = c.Write(data)
+	write(t, c, data)
 	c.(*coalescer).mu.Lock()
 	held := len(c.(*coalescer).held)
 	c.(*coalescer).mu.Unlock()
 	if held != 0 || next(t, arrived) != len(data) {
 		t.Errorf("%d bytes are held", held)
+	}
+}
+
+// A host that has stopped reading does not keep the connection open.
+func TestCloseDoesNotWaitForABlockedWrite(t *testing.T) {
+	for _, announced := range []bool{false, true} {
+		mine, peer := net.Pipe() // nobody reads from peer
+		defer peer.Close()
+		c, err := coalescers{oneConn{c: mine}}.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrote := make(chan error, 1)
+		if announced {
+			announceEnd(withCoalescer(t.Context(), c), 1)
+			write(t, c, frameOf(frameData, 0, "held"))
+			wrote <- net.ErrClosed
+		} else {
+			go func() {
+				_, err := c.Write(frameOf(frameData, 0, "x"))
+				wrote <- err
+			}()
+			for co := c.(*coalescer); co.mu.TryLock(); { // until the write has begun
+				co.mu.Unlock()
+				runtime.Gosched()
+			}
+		}
+		closed := make(chan struct{})
+		go func() { _ = c.Close(); close(closed) }()
+		select {
+		case <-closed:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("announced %v: Close hangs", announced)
+		}
+		if err := <-wrote; err == nil {
+			t.Error("a write that nobody read succeeded")
+		}
 	}
 }
