@@ -30,6 +30,28 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// Without the guarantee a plan depends on the value that is bound, and so each binding
+// prepares the statement anew.
+func TestStablePlans(t *testing.T) {
+	db, err := sql.Open("sqlite3", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec(`CREATE TABLE w(word TEXT COLLATE NOCASE PRIMARY KEY)`); err != nil {
+		t.Fatal(err)
+	}
+	var id, parent, unused int
+	var plan string
+	if err := db.QueryRow(`EXPLAIN QUERY PLAN SELECT 1 FROM w WHERE word LIKE ?`, "abc%").Scan(&id, &parent, &unused, &plan); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(plan, "SCAN") {
+		t.Errorf("the plan %q was made for the value bound", plan)
+	}
+}
+
 // The search and the library that it runs in must come from the same SQLite: when the
 // driver is upgraded, "go generate ./store/fts5" has to be run again.
 func TestSameVersionAsDriver(t *testing.T) {
