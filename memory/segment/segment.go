@@ -107,7 +107,7 @@ func load(cache string) (err error) {
 	if err != nil {
 		return err
 	}
-	shared.j = gojieba.NewJieba(files[:]...)
+	onLargePages(func() { shared.j = gojieba.NewJieba(files[:]...) })
 	return nil
 }
 

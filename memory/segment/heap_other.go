@@ -1,0 +1,5 @@
+//go:build !linux
+
+package segment
+
+func onLargePages(load func()) { load() }
