@@ -87,11 +87,16 @@ func (s *Service) ingest(ctx context.Context, items []Item) ([]Result, error) {
 	}
 	list := make([]prepared, len(items))
 	for i, it := range items {
-		p := prepared{Item: it, st: s.statement(it.Content), hash: digestOf(it.Content), sig: signature(s.cut, it.Content)}
+		p := prepared{Item: it, st: s.statement(it.Content), hash: digestOf(it.Content)}
+		toks := p.st.toks
+		if p.st.fixes {
+			toks = tokens(s.cut, it.Content, false)
+		}
+		p.sig = signature(toks)
 		p.index = indexOf(s.cut, it.Content, it.Tags, it.Context)
 		p.keywords = Keywords(s.cut, strings.ToLower(it.Content))
 		seen := map[string]bool{}
-		for _, t := range tokens(s.cut, it.Content, false) {
+		for _, t := range toks {
 			if w := indexWord(t.stem); !t.stop && !seen[w] {
 				seen[w] = true
 				p.words = append(p.words, w)

@@ -618,7 +618,7 @@ func (s *Service) Remove(ctx context.Context, id int64) ([]int64, error) {
 				return err
 			}
 			if m.Category != core.MemoryReflection {
-				if err := w.AddTombstone(ctx, s.now(), m.Hash, digestOf(m.Content), signature(s.cut, m.Content)); err != nil {
+				if err := w.AddTombstone(ctx, s.now(), m.Hash, digestOf(m.Content), signature(tokens(s.cut, m.Content, false))); err != nil {
 					return err
 				}
 			}

@@ -51,6 +51,7 @@ type statement struct {
 	parts   []string // its clauses
 	sides   *sides   // what it affirms and denies, nil when it denies nothing
 	skip    int      // clauses of the text before the first of parts: "No, …"
+	fixes   bool     // it begins with such a mark, which toks, body and parts leave out
 	model   *Weights // in place of the fitted model, for evaluation
 }
 
@@ -274,7 +275,7 @@ var notNumeral = set(`统一 一起 一样 一直 一般 唯一 万一 一定 �
 func analyse(c Cutter, text string) *statement {
 	whole := text
 	text, fix := corrects(text)
-	s := &statement{text: whole, bare: bare(text), newer: fix}
+	s := &statement{text: whole, bare: bare(text), newer: fix, fixes: fix}
 	lex := lexiconOf()
 	folded := fold(text)
 	s.quest = questionHan().MatchString(folded)

@@ -219,10 +219,11 @@ func indexOf(c Cutter, content string, tags []string, context string) core.Memor
 }
 
 // signature is a digest of the set of meaningful words of a text: a text in other order or
-// with other small words has the same one. Words that turn the meaning round count.
-func signature(c Cutter, text string) string {
+// with other small words has the same one. Words that turn the meaning round count. toks
+// are the text's, without parts.
+func signature(toks []token) string {
 	var ws []string
-	for _, t := range tokens(c, text, false) {
+	for _, t := range toks {
 		if !t.stop || negations[t.text] {
 			ws = append(ws, t.stem)
 		}

@@ -416,7 +416,7 @@ func (s *Service) importRows(ctx context.Context, rows []core.Memory, at []strin
 		for i, m := range kept {
 			old := m.ID
 			m.Hash, m.Keywords = digestOf(m.Content), Keywords(s.cut, strings.ToLower(m.Content))
-			if dead, err := w.Tombstoned(ctx, m.Hash, signature(s.cut, m.Content)); err != nil {
+			if dead, err := w.Tombstoned(ctx, m.Hash, signature(tokens(s.cut, m.Content, false))); err != nil {
 				return err
 			} else if dead {
 				im.problem(keptAt[i], fmt.Sprintf("memory %d was removed here before; lj memory add takes it up again", old))
