@@ -33,8 +33,8 @@ var sideHints = []string{"rather than", "instead of", "over", "prefer", "而不�
 var back = set(`but 要用 得用 需用 而 而是 但 但是 改用 改成 改为 换成 使用 用 use instead`)
 
 // sidesOf finds what a text affirms and denies; nil when it denies nothing.
-func (s *statement) sidesOf(c Cutter, text string, negs int) *sides {
-	if len(text) > 1000 || negs == 0 && !hasAny(fold(text), sideHints) {
+func (s *statement) sidesOf(c Cutter, text, folded string, negs int) *sides {
+	if len(text) > 1000 || negs == 0 && !hasAny(folded, sideHints) {
 		return nil
 	}
 	out := &sides{}

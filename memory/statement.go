@@ -275,11 +275,12 @@ var notNumeral = set(`统一 一起 一样 一直 一般 唯一 万一 一定 �
 func analyse(c Cutter, text string) *statement {
 	whole := text
 	text, fix := corrects(text)
-	s := &statement{text: whole, bare: bare(text), newer: fix, fixes: fix}
+	plain := usual(text)
+	folded := fold(plain)
+	s := &statement{text: whole, bare: bareOf(folded), newer: fix, fixes: fix}
 	lex := lexiconOf()
-	folded := fold(text)
 	s.quest = questionHan().MatchString(folded)
-	toks := tokens(c, text, false)
+	toks := tokens(c, plain, false)
 	s.toks = toks
 	negs := 0
 	prep := false
@@ -394,7 +395,7 @@ func analyse(c Cutter, text string) *statement {
 	if fix {
 		s.skip = len(clauses(whole)) - len(s.parts)
 	}
-	s.sides = s.sidesOf(c, text, negs)
+	s.sides = s.sidesOf(c, text, folded, negs)
 	return s
 }
 

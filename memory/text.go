@@ -24,10 +24,17 @@ type Cutter interface {
 // fold brings text to one form for comparing: compatibility forms to the usual ones, lower
 // case, runs of blanks to one.
 func fold(text string) string {
-	if !ascii(text) {
-		text = norm.NFKC.String(segment.Clean(text))
-	}
+	text = usual(text)
 	return strings.Join(strings.Fields(strings.ToLower(text)), " ")
+}
+
+// usual is text with compatibility forms, as full-width letters and signs, in their usual
+// form, and without what is no text.
+func usual(text string) string {
+	if ascii(text) {
+		return text
+	}
+	return norm.NFKC.String(segment.Clean(text))
 }
 
 func ascii(s string) bool {
@@ -41,8 +48,11 @@ func ascii(s string) bool {
 
 // bare is folded text without the punctuation and blanks that carry no meaning: two texts
 // with equal bare forms say the same. Signs inside identifiers and numbers stay.
-func bare(text string) string {
-	rs := []rune(fold(text))
+func bare(text string) string { return bareOf(fold(text)) }
+
+// bareOf is bare of a text that is folded already.
+func bareOf(folded string) string {
+	rs := []rune(folded)
 	var b strings.Builder
 	word := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 	for i, r := range rs {
@@ -124,10 +134,7 @@ type token struct {
 // tokens divides text for searching. With parts, the words inside identifiers and long
 // Chinese words follow their whole.
 func tokens(c Cutter, text string, parts bool) []token {
-	if !ascii(text) {
-		text = norm.NFKC.String(segment.Clean(text))
-	}
-	terms := c.Terms(text)
+	terms := c.Terms(usual(text))
 	out := make([]token, 0, len(terms)+len(terms)/4)
 	add := func(w string, kind segment.Kind, first bool) {
 		f := strings.ToLower(w)

@@ -346,10 +346,19 @@ func (s *Segmenter) block(b string, emit func(string)) {
 	}
 }
 
-// whole is the known mixed word that b begins with, "" for none.
+// mixedFrom are the mixed words by their first byte.
+var mixedFrom = sync.OnceValue(func() *[256][]string {
+	var from [256][]string
+	for _, w := range mixed {
+		from[w[0]] = append(from[w[0]], w)
+	}
+	return &from
+})
+
+// whole is the known mixed word that b begins with, "" for none. b is not empty.
 func (s *Segmenter) whole(b string) string {
 	best := ""
-	for _, list := range [2][]string{mixed, s.own} {
+	for _, list := range [2][]string{mixedFrom()[b[0]], s.own} {
 		for _, w := range list {
 			if len(w) > len(best) && strings.HasPrefix(b, w) {
 				if len(b) > len(w) && asciiAlnum(rune(w[len(w)-1])) && asciiAlnum(rune(b[len(w)])) {
