@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sort"
@@ -537,7 +538,7 @@ func (s *Service) similar(ctx context.Context, r core.MemoryReader, p *prepared)
 			hits[i].Score = 0 // not even a part of one is like a part of the other
 		}
 	}
-	sort.SliceStable(hits, func(i, j int) bool { return hits[i].Score > hits[j].Score })
+	sortLarge(hits, func(a, b *core.MemoryHit) int { return cmp.Compare(b.Score, a.Score) })
 	if len(p.st.retired) == 0 {
 		for i, h := range hits {
 			if h.Score < 0.08 && i > 2 {

@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -286,7 +288,7 @@ func (s *Service) gather(ctx context.Context, r core.MemoryReader, topic string,
 	for i, k := range list {
 		out[i] = s.rank(k, topic, near, now)
 	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].score > out[j].score })
+	sortLarge(out, func(a, b *ranked) int { return cmp.Compare(b.score, a.score) })
 	return out, nil
 }
 
@@ -383,17 +385,24 @@ func (s *Service) gatherLarge(ctx context.Context, r core.MemoryReader, topic st
 		sort.Sort(sort.Reverse(sort.Float64Slice(reached)))
 	}
 	// The order in which equal scores are taken: priority, newest use, id.
-	sort.SliceStable(list, func(i, j int) bool {
-		a, b := list[i], list[j]
-		switch {
-		case a.Priority != b.Priority:
-			return a.Priority < b.Priority
-		case !a.LastUsedAt.Equal(b.LastUsedAt):
-			return a.LastUsedAt.After(b.LastUsedAt)
-		}
-		return a.ID < b.ID
+	sortLarge(list, func(a, b *core.MemoryRank) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.LastUsedAt.Compare(a.LastUsedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil
+}
+
+// sortLarge sorts, stably, and moves each of the large values twice only.
+func sortLarge[T any](list []T, compare func(a, b *T) int) {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return compare(&list[i], &list[j]) })
+	sorted := make([]T, len(list))
+	for i, k := range order {
+		sorted[i] = list[k]
+	}
+	copy(list, sorted)
 }
 
 // Text is the memories as lines for the model, "" when there are none: what they are and
